@@ -1,0 +1,130 @@
+"""The shape of an actor kind: a value and pure functions.
+
+``decide`` refuses, ``evolve`` never does: what it is given has happened. ``owed`` computes from
+the state what the shell must be doing now, so a fresh start and a recovery are the same code.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from pi_actors.core.catalog import Catalog
+from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.lifecycle import AgentSpawned, Outcome, WorkSpawned
+from pi_actors.core.settings import Settings
+
+Event: TypeAlias = msgspec.Struct
+Command: TypeAlias = msgspec.Struct
+Effect: TypeAlias = msgspec.Struct
+
+S = TypeVar("S")
+
+
+class At(msgspec.Struct, frozen=True, kw_only=True):
+    """The circumstances of one decision. Time and chance come in here and nowhere else.
+
+    ``now_us``: UTC microseconds, never decreasing within a session. ``chance``: in [0, 1).
+    ``position``: what the first event of this decision will get. ``marked``: the deciding actor
+    must stop: it may record what was reported to it, but start nothing.
+    """
+
+    now_us: int
+    chance: float
+    position: Position
+    marked: bool = False
+    settings: Settings
+    catalog: Catalog
+
+
+class Send(msgspec.Struct, frozen=True):
+    """A message to another actor, delivered in the same commit. It cannot be refused."""
+
+    to: ActorId
+    command: Command
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What a decider wants to be true.
+
+    ``events`` are the deciding actor's own; a WorkSpawned or AgentSpawned among them is the birth
+    of a new actor, whose id is its position: ``at.position`` plus its place. ``finish`` ends the
+    deciding actor after its messages were delivered, or holds the outcome while ordinary work
+    lives below it. ``abort_below`` marks everything ordinary below the deciding actor.
+    ``reply`` answers a caller; it is stored nowhere.
+    """
+
+    events: tuple[Event, ...] = ()
+    messages: tuple[Send, ...] = ()
+    finish: Outcome | None = None
+    abort_below: bool = False
+    reply: msgspec.Struct | None = None
+
+
+NOTHING = Decision()
+
+
+class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of an actor that has met an event it cannot have had. It only takes an abort."""
+
+    position: Position
+    topic: str
+
+
+class Birth(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a new actor is. ``agent`` is the agent it works for; an agent's own id for agents."""
+
+    id: ActorId
+    agent: ActorId
+    owner: ActorId
+    event: AgentSpawned | WorkSpawned
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """From the kernel to the direct owner (or the agent): *actor* is terminal.
+
+    ``drained``: nothing ordinary lives below the recipient any more.
+    """
+
+    actor: ActorId
+    kind: str
+    outcome: Outcome
+    drained: bool
+
+
+class AbortedAbove(msgspec.Struct, frozen=True, kw_only=True):
+    """From the kernel to an agent below an abort: what is queued here will not be wanted."""
+
+
+class Abort(msgspec.Struct, frozen=True, kw_only=True):
+    """From the shell to a marked actor: its handlers have ended and all below it is terminal.
+
+    ``still_running``: a handler could not be cancelled in time and may go on by itself.
+    """
+
+    still_running: bool = False
+
+
+class AbortWork(msgspec.Struct, frozen=True, kw_only=True):
+    """The effect a marked actor owes once all below it is terminal: stop, then report Abort."""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """From the supervisor: the actor's code broke. The kernel ends the actor; no decider sees this."""
+
+    detail: str
+
+
+class Recover(msgspec.Struct, frozen=True, kw_only=True):
+    """From an agent to the work found unfinished when a process opened the session."""
+
+
+class Kind(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
+    """An actor kind. All functions are synchronous and pure."""
+
+    name: str
+    version: int = 1
+    initial: Callable[[Birth], S]
+    decide: Callable[[S, Any, At], Decision]
+    evolve: Callable[[S, Position, Any], S | Quarantined]
+    owed: Callable[[S], tuple[Effect, ...]]

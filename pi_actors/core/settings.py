@@ -1,0 +1,51 @@
+"""Everything tunable, with units and limits in the names. Plain data; takes part in no fold."""
+
+from typing import Literal
+
+import msgspec
+
+
+class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a failed model request is retried: exponential backoff with jitter, stored deadlines."""
+
+    retries_max: int = 3
+    first_ms: int = 2_000
+    cap_ms: int = 60_000
+    retry_after_cap_ms: int = 600_000
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """A session's settings.
+
+    ``steer_mode`` and ``follow_up_mode``: how many queued items one boundary places.
+    ``output_bytes_max`` and ``output_lines_max`` bound a tool's output window.
+    ``tools_max`` and ``tool_threads_max`` bound what runs at once in a session.
+    ``recoveries_max``: recoveries of one run without a step before it is given up.
+    ``close_ms``: how long closing and aborting wait for code that cannot be cancelled.
+    """
+
+    retry: RetrySettings = RetrySettings()
+    progress_ms: int = 100
+    stall_ms: int = 180_000
+    steer_mode: Literal["one", "all"] = "one"
+    follow_up_mode: Literal["one", "all"] = "one"
+    sequential_tools: bool = False
+    output_bytes_max: int = 50 * 1024
+    output_lines_max: int = 2_000
+    tools_max: int = 64
+    tool_threads_max: int = 40
+    recoveries_max: int = 5
+    close_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        for name in ("progress_ms", "stall_ms", "output_bytes_max", "output_lines_max", "tools_max"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("tool_threads_max", "recoveries_max"):
+            _at_least(name, getattr(self, name), 1)
+        _at_least("close_ms", self.close_ms, 0)
+        _at_least("retry.retries_max", self.retry.retries_max, 0)
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ValueError(f"setting {name} is {value}; it must be at least {least}")
