@@ -1,0 +1,1 @@
+"""pi.agent: a transcript, an inbox, choices and runs."""

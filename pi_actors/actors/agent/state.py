@@ -1,0 +1,230 @@
+"""What an agent remembers: ids and sizes of its active context, its inbox, its run.
+
+Bodies of entries are not here; they are read from the log by position when a request is built.
+"""
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pi_actors.actors.agent.messages import (
+    AgentConfigured,
+    AgentEvent,
+    EntryAppended,
+    EntryDraft,
+    InboxReleased,
+    ItemMode,
+    ResponseSettled,
+    RunEnded,
+    RunGivenUp,
+    RunRecovered,
+    RunReleased,
+    RunStarted,
+    SubmissionPlaced,
+    SubmissionQueued,
+    SubmissionSettled,
+    ToolResultSettled,
+)
+from pi_actors.core.decider import Birth, Quarantined
+from pi_actors.core.errors import UnansweredReason
+from pi_actors.core.ids import ActorId, EntryId, Position, SubmissionId
+from pi_actors.core.lifecycle import AgentSpawned, Choices
+from pi_actors.core.messages import Call, CallRef, Text
+
+HOLDING: Final[frozenset[UnansweredReason]] = frozenset({"no_model", "model_error", "recovery_exhausted"})
+"""Ends of a run that would hit the next input too, so the inbox is held."""
+
+
+class EntryMeta(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What the active context knows of an entry. ``sent``: it goes to models."""
+
+    id: EntryId
+    sent: bool = True
+    heads: bool = False
+    wire_ids: tuple[str, ...] = ()
+
+
+class InboxItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A submission that waits."""
+
+    submission: SubmissionId
+    mode: ItemMode
+    entry: EntryDraft
+
+
+class OpenCall(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A call of the run's newest response that has no result yet."""
+
+    call: CallRef
+    name: str
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps the agent busy.
+
+    ``response``: the newest settled response, with ``calls`` in it; ``open_calls`` of these have no
+    result, ``terminating`` asked to end the run. ``recoveries``: since the last step, as of
+    ``recovered_at``. ``released``: closed in order since.
+    """
+
+    id: Position
+    inputs: tuple[SubmissionId, ...]
+    response: EntryId | None = None
+    calls: int = 0
+    open_calls: tuple[OpenCall, ...] = ()
+    terminating: int = 0
+    add_tools: tuple[str, ...] = ()
+    recoveries: int = 0
+    recovered_at: Position = 0
+    released: bool = False
+    given_up: bool = False
+
+
+class AgentState(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent. ``turn``: responses settled as an answer or as calls. ``system``: the instructions
+    in context, by their entry and text. ``last_step``: where the last real progress was stored.
+    """
+
+    id: ActorId
+    choices: Choices
+    entries: tuple[EntryMeta, ...] = ()
+    system: tuple[EntryId, str] | None = None
+    turn: int = 0
+    inbox: tuple[InboxItem, ...] = ()
+    held: UnansweredReason | None = None
+    run: Run | None = None
+    last_step: Position = 0
+
+
+Evolved: TypeAlias = AgentState | Quarantined
+
+
+def initial(birth: Birth) -> AgentState:
+    """A new agent: nothing said, nothing chosen that its spawn did not choose."""
+    assert isinstance(birth.event, AgentSpawned), birth
+    return AgentState(id=birth.id, choices=birth.event.choices)
+
+
+def evolve(state: AgentState, position: Position, event: AgentEvent) -> Evolved:
+    """The state after *event*."""
+    match event:
+        case SubmissionPlaced():
+            return _placed(state, position, event)
+        case EntryAppended():
+            return _appended(state, position, event)
+        case SubmissionQueued():
+            item = InboxItem(submission=position, mode=event.mode, entry=event.entry)
+            return msgspec.structs.replace(state, inbox=(*state.inbox, item), held=None)
+        case SubmissionSettled():
+            return msgspec.structs.replace(state, inbox=_without(state.inbox, event.submission))
+        case AgentConfigured():
+            return msgspec.structs.replace(state, choices=event.choices, held=None)
+        case InboxReleased():
+            return msgspec.structs.replace(state, held=None)
+        case AgentSpawned():
+            return Quarantined(position=position, topic="AgentSpawned")
+        case RunStarted() if state.run is None:
+            return msgspec.structs.replace(state, run=Run(id=position, inputs=event.inputs), held=None)
+        case _ if state.run is not None:
+            return _evolve_run(state, state.run, position, event)
+        case _:
+            return Quarantined(position=position, topic=type(event).__name__)
+
+
+def _evolve_run(state: AgentState, run: Run, position: Position, event: AgentEvent) -> Evolved:
+    match event:
+        case ResponseSettled():
+            return _responded(state, run, position, event)
+        case ToolResultSettled():
+            return _resulted(state, run, position, event)
+        case RunEnded():
+            held = event.reason if event.reason in HOLDING else None
+            return msgspec.structs.replace(state, run=None, held=held)
+        case RunRecovered():
+            recovered = msgspec.structs.replace(
+                run, recoveries=event.attempt, recovered_at=position, released=False
+            )
+            return msgspec.structs.replace(state, run=recovered)
+        case RunGivenUp():
+            return msgspec.structs.replace(state, run=msgspec.structs.replace(run, given_up=True))
+        case RunReleased():
+            return msgspec.structs.replace(state, run=msgspec.structs.replace(run, released=True))
+        case _:
+            return Quarantined(position=position, topic=type(event).__name__)
+
+
+def _placed(state: AgentState, position: Position, event: SubmissionPlaced) -> AgentState:
+    run = state.run
+    if run is not None and event.mode != "write":
+        run = msgspec.structs.replace(run, inputs=(*run.inputs, event.submission or position))
+    queued = event.submission != 0
+    return msgspec.structs.replace(
+        state,
+        inbox=_without(state.inbox, event.submission) if queued else state.inbox,
+        held=state.held if queued else None,
+        run=run,
+        last_step=position,
+    )
+
+
+def _without(inbox: tuple[InboxItem, ...], submission: SubmissionId) -> tuple[InboxItem, ...]:
+    return tuple(item for item in inbox if item.submission != submission)
+
+
+def _appended(state: AgentState, position: Position, event: EntryAppended) -> AgentState:
+    entries, system = state.entries, state.system
+    meta = EntryMeta(id=position, heads=event.head is not None)
+    if event.head is None:
+        entries = (*entries, meta)
+    else:
+        head = event.head
+        entries = (meta, *(entry for entry in entries if entry.id >= head and not entry.heads))
+        if system is not None and all(entry.id != system[0] for entry in entries):
+            system = None
+    if event.kind == "pi.system":
+        text = "".join(_texts(event))
+        system = (position, text)
+    return msgspec.structs.replace(state, entries=entries, system=system)
+
+
+def _texts(event: EntryAppended) -> list[str]:
+    return [part.text for message in event.messages for part in message.parts if isinstance(part, Text)]
+
+
+def _responded(state: AgentState, run: Run, position: Position, event: ResponseSettled) -> AgentState:
+    sent = event.info.stop in ("answer", "calls", "length")
+    calls = tuple(part for part in event.parts if isinstance(part, Call)) if sent else ()
+    meta = EntryMeta(id=position, sent=sent, wire_ids=tuple(call.wire_id for call in calls))
+    if sent:
+        run = msgspec.structs.replace(
+            run,
+            response=position,
+            calls=len(calls) if event.info.stop == "calls" else 0,
+            open_calls=tuple(
+                OpenCall(call=CallRef(entry=position, index=call.index), name=call.name) for call in calls
+            ),
+            terminating=0,
+            add_tools=(),
+        )
+    return msgspec.structs.replace(
+        state,
+        entries=(*state.entries, meta),
+        turn=state.turn + 1 if sent else state.turn,
+        run=run,
+        last_step=state.last_step if event.info.stop == "aborted" else position,
+    )
+
+
+def _resulted(state: AgentState, run: Run, position: Position, event: ToolResultSettled) -> AgentState:
+    run = msgspec.structs.replace(
+        run,
+        open_calls=tuple(waiting for waiting in run.open_calls if waiting.call != event.call),
+        terminating=run.terminating + event.terminate,
+        add_tools=run.add_tools + event.add_tools,
+    )
+    return msgspec.structs.replace(
+        state,
+        entries=(*state.entries, EntryMeta(id=position)),
+        run=run,
+        last_step=position if event.own else state.last_step,
+    )
