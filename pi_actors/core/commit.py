@@ -25,6 +25,7 @@ from pi_actors.core.decider import (
     Ended,
     Event,
     Fault,
+    Mark,
     Quarantined,
     Send,
 )
@@ -149,9 +150,11 @@ class _Cascade:
 
     def _deliver(self, step: _Delivery) -> None:
         actor = self.session.actors.get(step.to)
-        if actor is None or actor.ended or actor.held is not None:
+        if actor is None or actor.ended:
             return
-        if not self._delivered_by_kernel(actor, step):
+        if isinstance(step.command, Mark):
+            self._mark(actor, step.cause)
+        elif actor.held is None and not self._delivered_by_kernel(actor, step):
             decision = self._decide(actor, step)
             self._carry_out(actor, decision, step)
 
@@ -305,6 +308,10 @@ class _Cascade:
                 return
 
     # Marking
+
+    def _mark(self, actor: Actor, cause: Position) -> None:
+        if not actor.marked:
+            self._mark_below(actor.id, self._append(actor.id, AbortMarked(), cause))
 
     def _mark_below(self, id: ActorId, cause: Position) -> None:
         for node in list(below(self.session, id)):

@@ -109,6 +109,13 @@ class AbortWork(msgspec.Struct, frozen=True, kw_only=True):
     """The effect a marked actor owes once all below it is terminal: stop, then report Abort."""
 
 
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """From a caller: this work actor and everything ordinary below it must stop.
+
+    The kernel carries it out, so it reaches completing and blocked actors too.
+    """
+
+
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """From the supervisor: the actor's code broke. The kernel ends the actor; no decider sees this."""
 

@@ -76,11 +76,16 @@ Children: TypeAlias = "immutables.Map[ActorId, immutables.Map[ActorId, None]]"
 
 
 class SessionState(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything deciders may look at, as of ``position``."""
+    """Everything deciders may look at, as of ``position``.
+
+    ``busy_agents``: ownerless agents with something ordinary that is live below them; the session
+    is idle when there is none.
+    """
 
     position: Position = 0
     at_us: int = 0
     uuid: str = ""
+    busy_agents: int = 0
     actors: Actors = immutables.Map()
     children: Children = immutables.Map()
 
@@ -95,10 +100,10 @@ def evolve(
 
     An event that its actor cannot have had quarantines that actor and nobody else.
     """
-    actors, children, uuid = session.actors, session.children, session.uuid
+    actors, children, uuid, change = session.actors, session.children, session.uuid, 0
     match event:
         case AgentSpawned() | WorkSpawned():
-            actors, children = _spawn(actors, children, kinds, position, event)
+            actors, children, change = _spawn(actors, children, kinds, position, event)
             if isinstance(event, AgentSpawned) and event.session_uuid is not None:
                 uuid = event.session_uuid
         case AbortMarked():
@@ -106,10 +111,17 @@ def evolve(
         case OutcomeHeld():
             actors = _change(actors, actor, held=event.outcome)
         case WorkEnded():
-            actors, children = _end(actors, children, actor)
+            actors, children, change = _end(actors, children, actor)
         case _:
             actors = _advance(actors, kinds, position, actor, event)
-    return SessionState(position=position, at_us=at_us, uuid=uuid, actors=actors, children=children)
+    return SessionState(
+        position=position,
+        at_us=at_us,
+        uuid=uuid,
+        busy_agents=session.busy_agents + change,
+        actors=actors,
+        children=children,
+    )
 
 
 def owed(actor: Actor, kinds: Kinds) -> tuple[Effect, ...]:
@@ -179,16 +191,16 @@ def _advance(actors: Actors, kinds: Kinds, position: Position, id: ActorId, even
 
 def _spawn(
     actors: Actors, children: Children, kinds: Kinds, id: Position, event: AgentSpawned | WorkSpawned
-) -> tuple[Actors, Children]:
+) -> tuple[Actors, Children, int]:
     node = _node(kinds, id, event)
-    parent = node.parent
+    parent, change = node.parent, 0
     actors = actors.set(id, node)
     if parent != NOBODY:
         siblings: immutables.Map[ActorId, None] = children.get(parent, immutables.Map())
         children = children.set(parent, siblings.set(id, None))
     if node.live and not node.background:
-        actors = _count(actors, parent, +1)
-    return actors, children
+        actors, change = _count(actors, parent, +1)
+    return actors, children, change
 
 
 def _node(kinds: Kinds, id: ActorId, event: AgentSpawned | WorkSpawned) -> Actor:
@@ -210,28 +222,32 @@ def _node(kinds: Kinds, id: ActorId, event: AgentSpawned | WorkSpawned) -> Actor
     )
 
 
-def _end(actors: Actors, children: Children, id: ActorId) -> tuple[Actors, Children]:
-    actor = actors.get(id)
+def _end(actors: Actors, children: Children, id: ActorId) -> tuple[Actors, Children, int]:
+    actor, change = actors.get(id), 0
     if actor is None or actor.ended:
-        return actors, children
+        return actors, children, change
     actors = actors.set(id, msgspec.structs.replace(actor, ended=True, held=None, marked=False))
     if actor.busy_below == 0 and not actor.background:
-        actors = _count(actors, actor.parent, -1)
-    return _prune(actors, children, id)
+        actors, change = _count(actors, actor.parent, -1)
+    actors, children = _prune(actors, children, id)
+    return actors, children, change
 
 
-def _count(actors: Actors, id: ActorId, change: int) -> Actors:
-    """Tell *id* and whoever is above that one more (or less) ordinary child is busy."""
+def _count(actors: Actors, id: ActorId, change: int) -> tuple[Actors, int]:
+    """Tell *id* and whoever is above that one more (or less) ordinary child is busy.
+
+    Returns also by how much the number of busy ownerless agents changed.
+    """
     while id != NOBODY:
         actor = actors.get(id)
         if actor is None:
-            return actors
+            return actors, 0
         counted = msgspec.structs.replace(actor, busy_below=actor.busy_below + change)
         actors = actors.set(id, counted)
         if actor.busy == counted.busy or actor.background:
-            return actors
+            return actors, 0
         id = actor.parent
-    return actors
+    return actors, change
 
 
 def _prune(actors: Actors, children: Children, id: ActorId) -> tuple[Actors, Children]:

@@ -356,7 +356,7 @@ def _result_message(event: ToolResultSettled) -> Message:
 def _result_data(event: ToolResultSettled) -> Json:
     data: dict[str, Json] = {
         "tool": event.name,
-        "diagnostics": msgspec.to_builtins(event.diagnostics),
+        "diagnostics": [msgspec.to_builtins(remark) for remark in event.diagnostics],
     }
     if event.details is not None:
         data["details"] = event.details

@@ -1,0 +1,208 @@
+"""The one path on which anything comes to be true in a session.
+
+    caller or errand ──▶ 1 decide ──▶ 2 encode ──▶ 3 evolve ``ahead`` ──▶ 4 queue
+                                                                           │ group commit
+    effects owed ◀── 8 waiters ◀── 7 publish ◀── 6 ``shown`` ◀── 5 acknowledged
+
+Steps 1 to 4 happen without a pause, so commands are decided one after another, each on the state
+that the one before has left, while earlier commits are still on their way to the disk. Nothing is
+shown, answered or run before step 5.
+"""
+
+import random
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+import trio
+
+from pi_actors.actors.topics import index_of
+from pi_actors.core.catalog import Catalog
+from pi_actors.core.commit import Circumstances, Drafted, Settled, run_to_rest, spawn_agent
+from pi_actors.core.decider import Send
+from pi_actors.core.errors import CommandRefused, PiActorsError, SessionClosed, SessionFailed, StoreError
+from pi_actors.core.ids import NOBODY, Position, SessionId
+from pi_actors.core.lifecycle import AgentSpawned
+from pi_actors.core.record import Commit, Recorded
+from pi_actors.core.settings import Settings
+from pi_actors.core.state import Kinds, SessionState
+from pi_actors.runtime.clock import Clock, microseconds
+from pi_actors.runtime.group_commit import GroupCommit
+from pi_actors.storage.codec import Topics, encode_row
+from pi_actors.storage.log import Batch
+
+Listener: TypeAlias = Callable[[Commit, SessionState], None]
+"""Called with each acknowledged commit and the state that is shown from then on. Never blocks."""
+
+
+class Committed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command came to. ``events`` is empty where nothing followed from it."""
+
+    position: Position
+    events: Commit
+    reply: msgspec.Struct | None
+
+
+class CommitLine:
+    """Decides, stores and shows, in that order, for one open session."""
+
+    def __init__(
+        self,
+        session_id: SessionId,
+        epoch: int,
+        state: SessionState,
+        *,
+        topics: Topics,
+        kinds: Kinds,
+        catalog: Callable[[], Catalog],
+        settings: Settings,
+        clock: Clock,
+        group: GroupCommit,
+    ) -> None:
+        self.session_id = session_id
+        self.ahead = state
+        self.shown = state
+        self.failure: PiActorsError | None = None
+        self.failed = trio.Event()
+        self.closed = False
+        self._epoch = epoch
+        self._topics = topics
+        self._kinds = kinds
+        self._catalog = catalog
+        self._settings = settings
+        self._clock = clock
+        self._group = group
+        self._newest: _Pending | None = None
+        self._listeners: list[Listener] = []
+
+    async def commit(self, *commands: Send, cause: Position = NOBODY) -> Committed:
+        """Carry out *commands* as one commit and return once it is durable and shown.
+
+        Cancellation: ends the wait only; the commit is stored all the same.
+
+        Raises:
+            CommandRefused: an addressed actor refused; nothing was stored. Raised only after all
+                that the refusal was based on is durable.
+            InvalidValue: something in it cannot be stored; nothing was.
+            SessionClosed, SessionFailed: nothing more is stored in this opening.
+        """
+        self.check_open()
+        try:
+            settled = run_to_rest(self.ahead, commands, self._circumstances(), cause=cause)  # 1
+        except CommandRefused:
+            await self.settle_down()
+            raise
+        return await self._store(settled)
+
+    async def spawn(self, event: AgentSpawned) -> Committed:
+        """Spawn an agent that nobody owns; its id is the commit's position. Raises as ``commit``."""
+        self.check_open()
+        return await self._store(spawn_agent(self.ahead, event, self._circumstances()))
+
+    async def settle_down(self) -> None:
+        """Return once everything decided so far is durable and shown."""
+        if self._newest is not None:
+            await self._newest.wait()
+        else:
+            await trio.lowlevel.checkpoint()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call *listener* with every commit from now on; the returned function ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def check_open(self) -> None:
+        """Raise SessionFailed or SessionClosed where nothing more can be stored or shown."""
+        self.check_not_failed()
+        if self.closed:
+            raise SessionClosed(f"session {self.session_id!r} is closed; open it again")
+
+    def check_not_failed(self) -> None:
+        """Raise SessionFailed where the store has failed under the session."""
+        if self.failure is not None:
+            raise SessionFailed(f"session {self.session_id!r} has failed: {self.failure}") from self.failure
+
+    def fail(self, error: PiActorsError) -> None:
+        """Stop for good: nobody knows any more what the store holds."""
+        if self.failure is None:
+            self.failure = error
+            self.failed.set()
+
+    async def _store(self, settled: Settled) -> Committed:
+        if not settled.drafts:
+            await self.settle_down()
+            return Committed(position=self.shown.position, events=(), reply=settled.reply)
+        pending = self._encode(settled)  # 2
+        self.ahead = settled.state  # 3
+        self._newest = pending
+        self._group.put(pending)  # 4
+        await pending.wait()
+        return Committed(position=pending.state.position, events=pending.events, reply=settled.reply)
+
+    def _encode(self, settled: Settled) -> "_Pending":
+        """The commit as rows. What cannot be encoded is refused here, before any state moves."""
+        end, at_us = settled.state.position, settled.state.at_us
+        events = tuple(self._recorded(draft, end, at_us) for draft in settled.drafts)
+        batch = Batch(
+            session=self.session_id,
+            epoch=self._epoch,
+            after=self.ahead.position,
+            rows=[encode_row(self.session_id, event, self._topics) for event in events],
+            index=index_of((event.position, event.actor, event.event) for event in events),
+            live=settled.state.busy_agents > 0,
+            at_us=at_us,
+        )
+        return _Pending(batch, events, settled.state, self)
+
+    def _recorded(self, draft: Drafted, end: Position, at_us: int) -> Recorded:
+        return Recorded(
+            position=draft.position,
+            end=end,
+            at_us=at_us,
+            actor=draft.actor,
+            cause=draft.cause,
+            topic=self._topics.topic_of(draft.event),
+            event=draft.event,
+        )
+
+    def _circumstances(self) -> Circumstances:
+        return Circumstances(
+            now_us=max(microseconds(self._clock.now()), self.ahead.at_us),
+            chance=random.random(),  # noqa: S311 - jitter, not a secret
+            settings=self._settings,
+            catalog=self._catalog(),
+            kinds=self._kinds,
+        )
+
+    def show(self, pending: "_Pending") -> None:
+        """An acknowledged commit becomes the truth for everyone."""
+        self.shown = pending.state  # 6
+        for listener in tuple(self._listeners):  # 7 and 8
+            listener(pending.events, pending.state)
+
+
+class _Pending:
+    """A commit between decision and acknowledgement."""
+
+    def __init__(self, batch: Batch, events: Commit, state: SessionState, line: CommitLine) -> None:
+        self.batch = batch
+        self.events = events
+        self.state = state
+        self._line = line
+        self._done = trio.Event()
+        self._stored = False
+
+    def acknowledge(self) -> None:  # 5
+        self._stored = self._line.failure is None
+        if self._stored:
+            self._line.show(self)
+        self._done.set()
+
+    def fail(self, error: StoreError) -> None:
+        self._line.fail(error)
+        self._done.set()
+
+    async def wait(self) -> None:
+        await self._done.wait()
+        if not self._stored:
+            self._line.check_open()

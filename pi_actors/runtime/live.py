@@ -1,0 +1,205 @@
+"""One open session, from the lock to the lock: claim, fold, take up, run, close."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from uuid import uuid4
+
+import trio
+
+from pi_actors.actors.agent.decider import KIND as AGENT
+from pi_actors.actors.agent.messages import PlaceInbox
+from pi_actors.actors.generation.decider import KIND as GENERATION
+from pi_actors.actors.generation.decider import Retrying
+from pi_actors.actors.generation.messages import CallModel, PrepareRequest, WakeAt
+from pi_actors.actors.tool.decider import KIND as TOOL
+from pi_actors.actors.tool.messages import ReconcileTool, RunTool
+from pi_actors.core.decider import AbortWork, Effect
+from pi_actors.core.errors import SessionFailed
+from pi_actors.core.ids import ActorId, Position, SessionId
+from pi_actors.core.lifecycle import AgentSpawned
+from pi_actors.core.record import Recorded
+from pi_actors.core.settings import Settings
+from pi_actors.core.state import Kinds, SessionState
+from pi_actors.runtime.asking import call_model, prepare_request, wake_at
+from pi_actors.runtime.bodies import Bodies
+from pi_actors.runtime.clock import Clock, microseconds
+from pi_actors.runtime.commit_line import CommitLine
+from pi_actors.runtime.errands import Errand, Errands, Handler, abort_work
+from pi_actors.runtime.executing import reconcile_tool, run_tool
+from pi_actors.runtime.opening import fold_log
+from pi_actors.runtime.recovery import FoundRuns
+from pi_actors.runtime.registry import Registry
+from pi_actors.runtime.scopes import nursery_around_body
+from pi_actors.runtime.shell import Handles, Shell
+from pi_actors.runtime.store import LiveStore
+from pi_actors.runtime.waiting import Waits
+from pi_actors.storage.codec import decode_row
+from pi_actors.tools.environment import EnvFactory
+
+KINDS: Kinds = {kind.name: kind for kind in (AGENT, GENERATION, TOOL)}
+
+
+class LiveSession:
+    """An open session's parts, put together."""
+
+    def __init__(
+        self,
+        store: LiveStore,
+        session_id: SessionId,
+        epoch: int,
+        state: SessionState,
+        *,
+        registry: Registry,
+        settings: Settings,
+        clock: Clock,
+        env: EnvFactory,
+        handles: Handles,
+    ) -> None:
+        self.store = store
+        self.settings = settings
+        self.clock = clock
+        self.registry = registry
+        self.line = CommitLine(
+            session_id,
+            epoch,
+            state,
+            topics=store.topics,
+            kinds=KINDS,
+            catalog=lambda: registry.facts,
+            settings=settings,
+            clock=clock,
+            group=store.group,
+        )
+        self.waits = Waits(self.line)
+        self.bodies = Bodies(store.log, session_id, store.topics, store.readers)
+        self.line.listen(self.bodies.follow)
+        self.found = FoundRuns(state, KINDS)
+        self.resumed = trio.Event()
+        self.shell = Shell(
+            line=self.line,
+            registry=registry,
+            bodies=self.bodies,
+            found=self.found,
+            settings=settings,
+            clock=clock,
+            env=env,
+            handles=handles,
+            spill_dir=store.spill_dir(session_id),
+            opened_at=state.position,
+        )
+        self.errands = Errands(
+            self.line,
+            KINDS,
+            _handlers(self),
+            may_start=self.found.may_start,
+            close_ms=settings.close_ms,
+        )
+
+    async def recorded(self, position: Position) -> Recorded | None:
+        """The acknowledged event at *position*, None where there is none."""
+        found = await self.recorded_at([position])
+        return found[0] if found else None
+
+    async def recorded_at(self, positions: Sequence[Position]) -> list[Recorded]:
+        """The acknowledged events at *positions*, in ascending order; missing ones are left out."""
+        session = self.line.session_id
+        rows = await self.store.read(self.store.log.read_at, session, positions)
+        return [decode_row(session, row, self.store.topics) for row in rows]
+
+    def refresh(self) -> None:
+        """Look again at what every actor owes, after the catalog has grown."""
+        self.errands.refresh(list(self.line.shown.actors))
+
+    def next_wake_us(self) -> int | None:
+        """The earliest stored deadline, in UTC microseconds."""
+        states = (actor.state for actor in self.line.shown.actors.values())
+        return min((state.due_us for state in states if isinstance(state, Retrying)), default=None)
+
+    async def run(self) -> None:
+        """Once resumed: take up what was found unfinished, and run what is owed, until cancelled."""
+        await self.resumed.wait()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.errands.run)
+            for agent in self.found.ready(self.line.shown):
+                nursery.start_soon(self._take_up, agent)
+
+    async def _take_up(self, agent: ActorId) -> None:
+        commands = self.found.take_up(self.line.ahead, agent)
+        try:
+            await self.line.commit(*commands)
+        except SessionFailed:
+            return
+        self.errands.refresh(command.to for command in commands)
+
+    async def close(self) -> None:
+        """Stop what runs, note the orderly close, see everything stored. Decides no outcome."""
+        with trio.CancelScope(shield=True):
+            await self.errands.stop()
+            try:
+                self.line.check_open()
+                releases = self.found.release(self.line.ahead) if self.resumed.is_set() else []
+                await self.line.commit(*releases)
+            except SessionFailed:
+                pass
+            self.line.closed = True
+            self.waits.end()
+
+
+@asynccontextmanager
+async def open_live(
+    store: LiveStore, session_id: SessionId, *, make: Callable[[int, SessionState], LiveSession], clock: Clock
+) -> AsyncIterator[LiveSession]:
+    """Own the session for the time of the body.
+
+    An exception of the body leaves as it is. If the store fails, the body is cancelled and
+    SessionFailed is raised.
+
+    Raises:
+        SessionInUse, LogCorrupt, LogTooNew, StoreError: the session cannot be opened.
+    """
+    held = await store.read(store.log.acquire, session_id)
+    try:
+        head = await store.write(partial(store.log.claim, session_id, now_us=microseconds(clock.now())))
+        live = make(head.epoch, await store.read(fold_log, store.log, head, store.topics, KINDS))
+        if live.line.shown.position == 0:
+            await live.line.spawn(AgentSpawned(session_uuid=uuid4().hex))
+        body = trio.CancelScope()
+        async with nursery_around_body() as nursery:
+            nursery.start_soon(_watch, live, body)
+            nursery.start_soon(live.run)
+            try:
+                with body:
+                    yield live
+            finally:
+                await live.close()
+        live.line.check_not_failed()
+    finally:
+        held.close()
+
+
+async def _watch(live: LiveSession, body: trio.CancelScope) -> None:
+    """Stop everything when the store fails: handlers first, then whoever waits."""
+    await live.line.failed.wait()
+    await live.errands.stop()
+    live.waits.end()
+    body.cancel()
+
+
+def _handlers(live: LiveSession) -> dict[type[Effect], Handler]:
+    async def place_inbox(errand: Errand) -> None:
+        await errand.report(PlaceInbox())
+
+    async def abort(errand: Errand) -> None:
+        await abort_work(live.errands, errand)
+
+    shell = live.shell
+    return {
+        PlaceInbox: place_inbox,
+        AbortWork: abort,
+        PrepareRequest: partial(prepare_request, shell),
+        WakeAt: partial(wake_at, shell),
+        CallModel: partial(call_model, shell),
+        RunTool: partial(run_tool, shell),
+        ReconcileTool: partial(reconcile_tool, shell),
+    }

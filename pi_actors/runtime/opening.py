@@ -1,0 +1,47 @@
+"""From a log to a state: claim the session, read its rows, fold them."""
+
+from collections.abc import Iterator
+
+from pi_actors.actors.topics import index_of
+from pi_actors.core.errors import LogCorrupt, LogTooNew
+from pi_actors.core.ids import Position, SessionId
+from pi_actors.core.record import Recorded, UnknownEvent
+from pi_actors.core.state import EMPTY, Kinds, SessionState, evolve
+from pi_actors.storage.codec import Topics, decode_row
+from pi_actors.storage.log import Head, Log
+
+
+def fold_log(log: Log, head: Head, topics: Topics, kinds: Kinds) -> SessionState:
+    """The state of a claimed session, and its index tables if somebody deleted them. Blocks.
+
+    Raises:
+        LogCorrupt: a row is damaged or missing.
+        LogTooNew: a newer version wrote what this one must understand to go on.
+    """
+    state, last = EMPTY, None
+    rebuilt: list[Recorded] | None = [] if log.needs_index(head.session) else None
+    for last in _read(log, head.session, head.position, topics):
+        event = last.event
+        if isinstance(event, UnknownEvent):
+            if not event.display:
+                raise LogTooNew(head.session, last.position, last.topic, "an event of an unknown kind")
+            continue
+        state = evolve(state, kinds, position=last.position, at_us=last.at_us, actor=last.actor, event=event)
+        if rebuilt is not None:
+            rebuilt.append(last)
+    if last is not None and last.end != last.position:
+        raise LogCorrupt(head.session, last.position, "its commit is cut off")
+    if rebuilt:
+        log.rebuild_index(head.session, index_of((each.position, each.actor, each.event) for each in rebuilt))
+    return state
+
+
+def _read(log: Log, session: SessionId, through: Position, topics: Topics) -> Iterator[Recorded]:
+    after: Position = 0
+    while after < through:
+        rows = log.read(session, after=after, through=through)
+        if not rows:
+            raise LogCorrupt(session, after + 1, f"the rows from here to {through} are missing")
+        for row in rows:
+            yield decode_row(session, row, topics)
+        after = rows[-1].position

@@ -1,0 +1,135 @@
+"""What this process can execute, by name: models, tools, instructions."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import isawaitable
+from typing import TypeAlias
+
+import msgspec
+
+from pi_actors.core.catalog import Catalog
+from pi_actors.core.errors import CommandRefused, UnknownName
+from pi_actors.core.ids import ActorId
+from pi_actors.core.lifecycle import Choices
+from pi_actors.models.protocol import Model, ToolSpec
+from pi_actors.models.providers import make_model
+from pi_actors.tools.environment import Env
+from pi_actors.tools.tool import Tool
+
+
+class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What instructions are computed for. ``env`` is None where it could not be built."""
+
+    agent: ActorId
+    model: str | None
+    tools: tuple[str, ...]
+    cwd: str | None
+    env: Env | None
+
+
+Instructions: TypeAlias = str | Callable[[PromptContext], str | Awaitable[str]]
+
+
+class Registry:
+    """The catalog's objects. ``facts`` is what deciders may know of them."""
+
+    def __init__(
+        self,
+        *,
+        model: Model | str | None,
+        models: Mapping[str, Model],
+        tools: Sequence[Tool],
+        instructions: Instructions | None,
+    ) -> None:
+        self.tools: dict[str, Tool] = {}
+        self.models: dict[str, Model] = {}
+        self._instructions = instructions
+        self._default_model = None if model is None else self._default(model)
+        self._default_tools = tuple(tool.name for tool in tools)
+        self.register(tools=tools, models=models)
+
+    def register(self, *, tools: Sequence[Tool] = (), models: Mapping[str, Model] = {}) -> None:
+        """Add to the catalog.
+
+        Raises:
+            CommandRefused: two different tools of one name. Nothing was added.
+        """
+        added: dict[str, Tool] = {}
+        for tool in tools:
+            if self.tools.get(tool.name, tool) is not tool or added.get(tool.name, tool) is not tool:
+                raise CommandRefused(f"there are two tools named {tool.name!r}; give one another name")
+            added[tool.name] = tool
+        self.tools.update(added)
+        self.models.update(models)
+        self.facts = self._facts()
+
+    def reach(self, name: str) -> None:
+        """Make sure that the model *name* is in the catalog: a provider's is added when first named.
+
+        Raises:
+            UnknownName: there is no such model, or its key is missing.
+        """
+        if name in self.models:
+            return
+        if ":" not in name:
+            known = ", ".join(sorted(self.models)) or "none"
+            raise UnknownName(f"there is no model {name!r} in this process; it knows: {known}")
+        self.register(models={name: make_model(name)})
+
+    def check(self, choices: Choices) -> None:
+        """Raise UnknownName where *choices* name what this process does not have."""
+        if choices.model is not None:
+            self.reach(choices.model)
+        missing = [name for name in choices.tools or () if name not in self.tools]
+        if missing:
+            known = ", ".join(sorted(self.tools)) or "none"
+            raise UnknownName(f"there is no tool {missing[0]!r} in this process; it knows: {known}")
+
+    async def instructions(self, choices: Choices, context: PromptContext) -> str | None:
+        """The instructions for these choices: the agent's own, or the session's, computed if need be."""
+        if choices.instructions is not None:
+            return choices.instructions
+        if self._instructions is None or isinstance(self._instructions, str):
+            return self._instructions
+        computed = self._instructions(context)
+        return await computed if isawaitable(computed) else computed
+
+    @property
+    def needs_context(self) -> bool:
+        """Whether the default instructions are computed."""
+        return callable(self._instructions)
+
+    def prompt_context(self, agent: ActorId, choices: Choices, env: Env | None) -> PromptContext:
+        """What instructions for *agent* are computed from."""
+        return PromptContext(
+            agent=agent,
+            model=choices.model or self._default_model,
+            tools=self._default_tools if choices.tools is None else choices.tools,
+            cwd=choices.cwd,
+            env=env,
+        )
+
+    def offered(self, names: Sequence[str]) -> tuple[ToolSpec, ...]:
+        """The tools of a request, as models see them; one that vanished since is left out."""
+        found = (self.tools[name] for name in names if name in self.tools)
+        return tuple(
+            ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters)
+            for tool in found
+        )
+
+    def _default(self, model: Model | str) -> str:
+        if isinstance(model, str):
+            self.models[model] = make_model(model)
+            return model
+        self.models[model.name] = model
+        return model.name
+
+    def _facts(self) -> Catalog:
+        text = self._instructions if isinstance(self._instructions, str) else None
+        return Catalog(
+            tools={name: tool.facts() for name, tool in self.tools.items()},
+            models=frozenset(self.models),
+            default_model=self._default_model,
+            default_tools=self._default_tools,
+            instructions=text,
+            instructions_computed=callable(self._instructions),
+        )

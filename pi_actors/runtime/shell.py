@@ -1,0 +1,94 @@
+"""What the errands of one open session share."""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from inspect import isawaitable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from pi_actors.actors.agent.state import AgentState
+from pi_actors.core.errors import NotFound
+from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.settings import Settings
+from pi_actors.runtime.bodies import Bodies
+from pi_actors.runtime.clock import Clock
+from pi_actors.runtime.commit_line import CommitLine
+from pi_actors.runtime.recovery import FoundRuns
+from pi_actors.runtime.registry import Registry
+from pi_actors.tools.environment import Env, EnvFactory
+
+if TYPE_CHECKING:
+    from pi_actors.session import Agent, Session
+
+
+class Handles(NamedTuple):
+    """Makes what a tool is given to reach its own session and agent."""
+
+    session: "Callable[[], Session]"
+    agent: "Callable[[ActorId], Agent]"
+
+
+class Running(NamedTuple):
+    """Whose tool code is running in this task: waiting for these would be waiting for itself."""
+
+    session_uuid: str
+    agent: ActorId
+
+
+RUNNING: ContextVar[Running | None] = ContextVar("RUNNING", default=None)
+
+
+class Shell:
+    """The commit line and the doors, for the handlers of one open session."""
+
+    def __init__(
+        self,
+        *,
+        line: CommitLine,
+        registry: Registry,
+        bodies: Bodies,
+        found: FoundRuns,
+        settings: Settings,
+        clock: Clock,
+        env: EnvFactory,
+        handles: Handles,
+        spill_dir: Path | None,
+        opened_at: Position,
+    ) -> None:
+        self.line = line
+        self.registry = registry
+        self.bodies = bodies
+        self.found = found
+        self.settings = settings
+        self.clock = clock
+        self.handles = handles
+        self.spill_dir = spill_dir
+        self.opened_at = opened_at
+        self.tool_slots = trio.CapacityLimiter(settings.tools_max)
+        self.tool_threads = trio.CapacityLimiter(settings.tool_threads_max)
+        self._env = env
+
+    def agent_state(self, agent: ActorId) -> AgentState:
+        """The shown state of *agent*.
+
+        Raises:
+            NotFound: there is no such agent, or it is quarantined.
+        """
+        actor = self.line.shown.actors.get(agent)
+        if actor is None or not isinstance(actor.state, AgentState):
+            raise NotFound(f"agent {agent} is not to be used in this session")
+        return actor.state
+
+    async def environment(self, cwd: str | None) -> Env:
+        """Build the environment of a tool call. Raises what the factory raises."""
+        built = self._env(cwd)
+        return await built if isawaitable(built) else built
+
+    async def environment_or_none(self, cwd: str | None) -> Env | None:
+        """The environment instructions may look at; they are rendered without one if it fails."""
+        try:
+            return await self.environment(cwd)
+        except Exception:  # the door to factories that users bring: instructions do without
+            return None

@@ -1,0 +1,55 @@
+"""Threads for code that blocks, each use with a limiter of its own."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+
+async def run_plain(function: Callable[[], T], *, limiter: trio.CapacityLimiter, grace_ms: int) -> T:
+    """Run *function* in a worker thread and return what it returns, or raise what it raises.
+
+    Cancellation: a thread cannot be stopped. It is waited for up to *grace_ms*; if it ends in that
+    time its result is returned (or its error raised) all the same, else it is left to itself.
+    """
+    job = _Job(function)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(job.run, limiter)
+        try:
+            await job.ended.wait()
+        except trio.Cancelled:
+            with trio.move_on_after(grace_ms / 1000, shield=True):
+                await job.ended.wait()
+            job.scope.cancel()
+            if not job.ended.is_set():
+                raise
+    return job.result()
+
+
+class _Job(Generic[T]):
+    """One thread's work, shielded until its scope is cancelled, then abandoned."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._returned: list[T] = []
+        self._raised: Exception | None = None
+        self.scope = trio.CancelScope(shield=True)
+        self.ended = trio.Event()
+
+    async def run(self, limiter: trio.CapacityLimiter) -> None:
+        with self.scope:
+            await trio.to_thread.run_sync(self._work, abandon_on_cancel=True, limiter=limiter)
+            self.ended.set()
+
+    def _work(self) -> None:
+        try:
+            self._returned.append(self._function())
+        except Exception as error:  # raised again by whoever waits for the result
+            self._raised = error
+
+    def result(self) -> T:
+        if self._raised is not None:
+            raise self._raised
+        return self._returned[0]

@@ -1,0 +1,223 @@
+"""A handle to one agent: ask it, queue for it, look at it, stop it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from pi_actors.actors.agent.messages import (
+    AbortAgent,
+    Configure,
+    EntryDraft,
+    ReleaseInbox,
+    Submit,
+    Submitted,
+    SubmitWrite,
+)
+from pi_actors.actors.agent.state import AgentState
+from pi_actors.core.commit import require
+from pi_actors.core.decider import Command, Send
+from pi_actors.core.errors import CommandRefused, InvalidValue, Unanswered
+from pi_actors.core.ids import ActorId, EntryId
+from pi_actors.core.messages import Blob, Entry, Message, Text, user_message
+from pi_actors.core.text import Json, clean_json, clean_text
+from pi_actors.session.choices import Choosable, choices_from
+from pi_actors.session.submission import Submission
+from pi_actors.session.usage import run_usage
+from pi_actors.session.values import Answer
+
+if TYPE_CHECKING:
+    from pi_actors.session.session import Session
+
+Content = str | Sequence[Text | Blob]
+"""What an input says: text, or parts of text and images."""
+
+_RESERVED_KINDS = ("pi.",)
+
+
+class Agent:
+    """An agent, by its id. The root agent is ``session.root``."""
+
+    def __init__(self, session: "Session", id: ActorId) -> None:
+        self.id = id
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"Agent({self.id})"
+
+    async def ask(self, content: Content, *, request_id: str | None = None) -> Answer:
+        """Submit an input and return its answer.
+
+        Cancellation ends only the wait; ask again with the same request id to go on waiting.
+
+        Raises:
+            Unanswered: the run ended without an answer; ``reason`` says why.
+        """
+        self._session.check_not_own(self.id)
+        submission = await self.submit(content, request_id=request_id)
+        ended = await submission.settlement()
+        settled = await submission.wait()
+        if settled.answer is None:
+            assert settled.reason is not None, settled
+            raise Unanswered(settled.reason, settled.detail)
+        return Answer(entry=settled.answer, usage=await run_usage(self._session.live, ended))
+
+    async def submit(
+        self,
+        content: Content,
+        *,
+        request_id: str | None = None,
+        when_busy: Literal["follow_up", "steer", "reject"] = "follow_up",
+    ) -> Submission:
+        """Hand over an input; it is stored when this returns, and answered whatever happens next.
+
+        A request id makes repeating safe: the same id returns the same submission, for ever.
+        Cancelled, it may or may not have been stored: submit again with the same request id.
+
+        Raises:
+            AgentBusy: *when_busy* is "reject" and a run is active. Nothing was stored.
+            CommandRefused: the request id was used for a write.
+        """
+        if when_busy not in ("follow_up", "steer", "reject"):
+            raise CommandRefused(f"when_busy is {when_busy!r}; it must be follow_up, steer or reject")
+        message = _message(content)
+        command = Submit(messages=(message,), when_busy=when_busy, request_id=request_id)
+        return await self._admit(command, "input", request_id)
+
+    async def submit_write(
+        self,
+        kind: str,
+        *,
+        data: Json = None,
+        messages: Sequence[Message] = (),
+        request_id: str | None = None,
+    ) -> Submission:
+        """Append an entry of your own *kind* without asking the model; queued while a run is active.
+
+        Raises:
+            InvalidValue: *data* is not JSON, or *kind* is one of ours (``pi.…``).
+        """
+        if not kind or kind.startswith(_RESERVED_KINDS):
+            raise InvalidValue(f"an entry's kind must be a name of your own, not {kind!r}")
+        entry = EntryDraft(
+            kind=clean_text(kind, "the kind"),
+            messages=tuple(_clean_message(message) for message in messages),
+            data=clean_json(data, "the data"),
+        )
+        return await self._admit(SubmitWrite(entry=entry, request_id=request_id), "write", request_id)
+
+    async def reset(self, handoff: str | None = None) -> Submission:
+        """Start a fresh context, with *handoff* as its first user message. Nothing is deleted.
+
+        While a run is active the reset waits for its next boundary; there it ends the run.
+        """
+        messages = () if handoff is None else (user_message(clean_text(handoff, "the handoff")),)
+        entry = EntryDraft(kind="pi.reset", messages=messages, head_self=True)
+        return await self._admit(SubmitWrite(entry=entry), "write", None)
+
+    async def abort(self, *, background: bool = False) -> None:
+        """Withdraw queued inputs, stop everything ordinary below, and return when idle.
+
+        Raises:
+            NotSupported: *background* work does not exist yet.
+            CommandRefused: asked inside a tool of this agent, which would wait for itself.
+        """
+        self._session.check_not_own(self.id)
+        await self._commit(AbortAgent())
+        await self.wait_idle()
+
+    async def release(self) -> None:
+        """Let a held inbox go on."""
+        await self._commit(ReleaseInbox())
+
+    async def wait_idle(self) -> None:
+        """Return when nothing ordinary is live below the agent."""
+        require(self._session.live.line.shown, self.id)
+        self._session.check_not_own(self.id)
+        await self._session.live.waits.until(lambda state: not state.actors[self.id].busy)
+
+    async def configure(self, **choices: Choosable) -> None:
+        """Change what the agent uses from its next request on; None goes back to the default.
+
+        ``model`` and ``tools`` by name or object, ``thinking``, ``instructions`` and ``cwd`` as text.
+
+        Raises:
+            UnknownName: this process has no such tool or model. Nothing was stored.
+            CommandRefused: there is no such choice.
+        """
+        current = self._state("ahead").choices
+        changed = choices_from(self._session.live.registry, current, choices)
+        await self._commit(Configure(choices=changed))
+
+    async def entries(self) -> list[Entry]:
+        """The active transcript: what the agent has in context, failed attempts included."""
+        state = self._state("shown")
+        return await self._session.live.bodies.entries([meta.id for meta in state.entries])
+
+    async def history(self, *, before: EntryId | None = None, limit: int = 100) -> list[Entry]:
+        """The newest *limit* entries before *before* (None: the newest), oldest first."""
+        if limit < 1:
+            raise CommandRefused(f"limit is {limit}; it must be at least 1")
+        require(self._session.live.line.shown, self.id)
+        live = self._session.live
+        log, session = live.store.log, self._session.id
+        ids = await live.store.read(lambda: log.entries(session, self.id, before=before, limit=limit))
+        return await live.bodies.entries(ids)
+
+    async def documents(self) -> dict[str, Any]:
+        """``pi.live``, ``pi.inbox``, ``pi.usage``, ``pi.agent`` and ``pi.provider``, as JSON."""
+        return (await self._session.folded()).documents(self.id)
+
+    async def _admit(
+        self, command: Submit | SubmitWrite, kind: Literal["input", "write"], request_id: str | None
+    ) -> Submission:
+        if request_id is None:
+            return self._submission(await self._commit(command))
+        async with self._session.request(self.id, request_id, kind) as known:
+            id = known if known is not None else await self._commit(command)
+        return self._submission(id)
+
+    def _submission(self, id: object) -> Submission:
+        number = id.submission if isinstance(id, Submitted) else id
+        assert isinstance(number, int), id
+        return Submission(self._session, number, self.id)
+
+    async def _commit(self, command: Command) -> msgspec.Struct | None:
+        line = self._session.live.line
+        line.check_open()
+        require(line.ahead, self.id)
+        return (await line.commit(Send(self.id, command))).reply
+
+    def _state(self, which: Literal["ahead", "shown"]) -> AgentState:
+        line = self._session.live.line
+        line.check_open()
+        actor = require(line.ahead if which == "ahead" else line.shown, self.id)
+        if not isinstance(actor.state, AgentState):
+            raise CommandRefused(f"agent {self.id} is quarantined: {actor.state}")
+        return actor.state
+
+
+def _message(content: Content) -> Message:
+    if isinstance(content, str):
+        return user_message(clean_text(content, "the input"))
+    parts = tuple(_clean_part(part) for part in content)
+    if not parts:
+        raise InvalidValue("the input is empty")
+    return Message(role="user", parts=parts)
+
+
+def _clean_part(part: Text | Blob) -> Text | Blob:
+    match part:
+        case Text():
+            return msgspec.structs.replace(part, text=clean_text(part.text, "the input"))
+        case Blob():
+            return part
+        case _:
+            raise InvalidValue(f"an input consists of text and blobs, not of {type(part).__name__}")
+
+
+def _clean_message(message: Message) -> Message:
+    parts = tuple(_clean_part(part) for part in message.parts if isinstance(part, Text | Blob))
+    if len(parts) != len(message.parts) or message.role not in ("user", "system"):
+        raise InvalidValue("a write's messages are user or system messages of text and blobs")
+    return Message(role=message.role, parts=parts)

@@ -1,0 +1,245 @@
+"""One open session: its agents, its tree, its usage."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Literal
+
+import trio
+
+from pi_actors.core.commit import require
+from pi_actors.core.decider import Mark, Send
+from pi_actors.core.errors import CommandRefused, NotFound
+from pi_actors.core.ids import NOBODY, ROOT, ActorId, Position, SessionId, SubmissionId
+from pi_actors.core.lifecycle import AgentSpawned, Choices, Outcome, WorkEnded
+from pi_actors.core.messages import Usage
+from pi_actors.models.protocol import Model
+from pi_actors.runtime.clock import instant
+from pi_actors.runtime.live import LiveSession
+from pi_actors.runtime.shell import RUNNING
+from pi_actors.session.agent import Agent
+from pi_actors.session.choices import choices_from
+from pi_actors.session.folded import FoldedSession
+from pi_actors.session.submission import Submission
+from pi_actors.session.tree import nodes_of
+from pi_actors.tools.tool import Tool
+from projections.session import SessionState as FoldedState
+from projections.tree import ActorNode
+
+
+class Session:
+    """What is sync reads memory, always acknowledged state; what is async may touch the store.
+
+    After the context manager has ended every method raises SessionClosed; if the store fails,
+    SessionFailed.
+    """
+
+    def __init__(self, id: SessionId) -> None:
+        self.id = id
+        self._live: LiveSession | None = None
+        self._folded: FoldedSession | None = None
+        self._requests: dict[tuple[ActorId, str], _RequestLock] = {}
+
+    def __repr__(self) -> str:
+        return f"Session({self.id!r})"
+
+    def bind(self, live: LiveSession) -> None:
+        """Called once by whoever opens the session."""
+        self._live = live
+        self._folded = FoldedSession(live)
+
+    @property
+    def live(self) -> LiveSession:
+        """The session's runtime; not for users."""
+        assert self._live is not None, "a session is bound before anyone holds it"
+        return self._live
+
+    @property
+    def uuid(self) -> str:
+        """The session's random uuid, the same for its whole life."""
+        return self.live.line.shown.uuid
+
+    @property
+    def root(self) -> Agent:
+        """The first agent; every session has it."""
+        return Agent(self, ROOT)
+
+    @property
+    def position(self) -> Position:
+        """The position of the last acknowledged event."""
+        return self.live.line.shown.position
+
+    def register(self, *, tools: Sequence[Tool] = (), models: Mapping[str, Model] = {}) -> None:
+        """Add to what this process can execute. Raises CommandRefused where a tool's name is taken."""
+        self.live.line.check_open()
+        self.live.registry.register(tools=tools, models=models)
+        self.live.refresh()
+
+    async def spawn(
+        self,
+        *,
+        model: Model | str | None = None,
+        tools: Sequence[Tool | str] | None = None,
+        instructions: str | None = None,
+        cwd: str | None = None,
+        request_id: str | None = None,
+    ) -> Agent:
+        """Spawn an agent that nobody owns; with a request id, at most once for ever.
+
+        Raises:
+            UnknownName: this process has no such tool or model. Nothing was stored.
+        """
+        wanted = {"model": model, "tools": tools, "instructions": instructions, "cwd": cwd}
+        choices = choices_from(self.live.registry, Choices(), wanted)
+        event = AgentSpawned(choices=choices, request_id=request_id)
+        if request_id is None:
+            return Agent(self, (await self.live.line.spawn(event)).position)
+        async with self.request(NOBODY, request_id, "agent") as known:
+            return Agent(self, known or (await self.live.line.spawn(event)).position)
+
+    def agent(self, agent_id: ActorId) -> Agent:
+        """A handle to an agent; NotFound comes with its first use."""
+        return Agent(self, agent_id)
+
+    def submission(self, submission_id: SubmissionId) -> Submission:
+        """A handle to a submission; NotFound comes with its first use."""
+        return Submission(self, submission_id)
+
+    async def agents(self) -> list[Agent]:
+        """All agents, oldest first."""
+        self.live.line.check_open()
+        await trio.lowlevel.checkpoint()
+        actors = self.live.line.shown.actors.values()
+        return [Agent(self, id) for id in sorted(actor.id for actor in actors if actor.is_agent)]
+
+    async def find_submission(self, agent_id: ActorId, request_id: str) -> Submission | None:
+        """The submission that used the request id within the agent, or None."""
+        self.live.line.check_open()
+        require(self.live.line.shown, agent_id)
+        log = self.live.store.log
+        found = await self.live.store.read(log.find_request, self.id, agent_id, request_id)
+        return None if found is None else Submission(self, found[0], agent_id)
+
+    async def abort_actor(self, actor_id: ActorId) -> Literal["marked", "terminal"]:
+        """Ask a work actor, and everything ordinary below it, to stop.
+
+        Raises:
+            NotFound: there is no such work actor.
+        """
+        actor = self.live.line.ahead.actors.get(actor_id)
+        if actor is None or actor.ended:
+            await self._ended(actor_id)
+            return "terminal"
+        if actor.is_agent:
+            raise NotFound(f"{actor_id} is an agent, not a work actor; use agent.abort()")
+        await self.live.line.commit(Send(actor_id, Mark()))
+        return "marked"
+
+    async def wait_actor(self, actor_id: ActorId) -> Outcome:
+        """Return the outcome of a work actor, as soon as it is stored.
+
+        Raises:
+            NotFound: there is no such work actor.
+        """
+        live = self.live
+        while True:
+            event = live.waits.settling(actor_id)
+            live.line.check_open()
+            actor = live.line.shown.actors.get(actor_id)
+            if actor is None or not actor.live:
+                return await self._ended(actor_id)
+            self.check_not_own(actor.agent)
+            await event.wait()
+
+    async def wait_idle(self) -> None:
+        """Return when every ownerless agent is idle."""
+        self.check_not_own(None)
+        await self.live.waits.until(lambda state: state.busy_agents == 0)
+
+    def tree(self) -> list[ActorNode]:
+        """Every agent and every live work actor, oldest first."""
+        return nodes_of(self.live.line.shown)
+
+    async def usage(self) -> Usage:
+        """What all agents have used, each response counted once."""
+        return (await self.folded()).usage()
+
+    def resume(self) -> None:
+        """Start what a session opened with ``resume=False`` owes.
+
+        Raises:
+            SessionClosed: the session is closed.
+        """
+        self.live.line.check_open()
+        self.live.resumed.set()
+
+    def next_wake(self) -> datetime | None:
+        """When the session next has something to do by itself: its earliest stored deadline."""
+        due_us = self.live.next_wake_us()
+        return None if due_us is None else instant(due_us)
+
+    async def folded(self) -> FoldedState:
+        """The read side's state at ``position``; the first call reads the log, later ones follow it."""
+        assert self._folded is not None, "a session is bound before anyone holds it"
+        return await self._folded.current()
+
+    def check_not_own(self, agent: ActorId | None) -> None:
+        """Refuse to let a tool wait for the agent it runs for, or (None) for its whole session."""
+        running = RUNNING.get()
+        if running is None or running.session_uuid != self.uuid:
+            return
+        if agent is None or agent == running.agent:
+            what = "its own session" if agent is None else "the agent it runs for"
+            raise CommandRefused(f"a tool cannot wait for {what}: that would be waiting for itself")
+
+    @asynccontextmanager
+    async def request(
+        self, agent: ActorId, request_id: str, kind: Literal["input", "write", "agent"]
+    ) -> AsyncIterator[Position | None]:
+        """Hold the request id for the time of the body and tell what has used it before.
+
+        Raises:
+            CommandRefused: it was used for something of another kind. Nothing was stored.
+        """
+        if not 0 < len(request_id) <= REQUEST_ID_MAX:
+            raise CommandRefused(f"a request id has 1 to {REQUEST_ID_MAX} characters")
+        lock = self._requests.setdefault((agent, request_id), _RequestLock())
+        lock.users += 1
+        try:
+            async with lock.lock:
+                yield await self._known(agent, request_id, kind)
+        finally:
+            lock.users -= 1
+            if lock.users == 0:
+                self._requests.pop((agent, request_id), None)
+
+    async def _known(self, agent: ActorId, request_id: str, kind: str) -> Position | None:
+        self.live.line.check_open()
+        log = self.live.store.log
+        found = await self.live.store.read(log.find_request, self.id, agent, request_id)
+        if found is None:
+            return None
+        if found[1] != kind:
+            raise CommandRefused(
+                f"request id {request_id!r} was used for {found[1]} {found[0]}, not for an {kind}"
+            )
+        return found[0]
+
+    async def _ended(self, actor_id: ActorId) -> Outcome:
+        live = self.live
+        position = await live.store.read(live.store.log.find_settled, self.id, actor_id)
+        recorded = None if position is None else await live.recorded(position)
+        if recorded is None or not isinstance(recorded.event, WorkEnded):
+            raise NotFound(f"there is no work actor {actor_id} in session {self.id!r}")
+        return recorded.event.outcome
+
+
+REQUEST_ID_MAX = 500
+
+
+class _RequestLock:
+    """Serialises the callers that use one request id, as long as there are any."""
+
+    def __init__(self) -> None:
+        self.lock = trio.Lock()
+        self.users = 0

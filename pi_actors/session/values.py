@@ -1,0 +1,51 @@
+"""The plain answers of the public surface."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from pi_actors.core.errors import UnansweredReason
+from pi_actors.core.ids import Position, SessionId
+from pi_actors.core.messages import Entry, Usage
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """How a submission ended.
+
+    ``answer``: the assistant entry that answered it; None for writes and where unanswered, when
+    ``reason`` says why and ``detail`` explains it to people.
+    """
+
+    status: Literal["done", "unanswered"]
+    answer: Entry | None = None
+    reason: UnansweredReason | None = None
+    detail: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer's text; empty where there is none."""
+        return "" if self.answer is None else self.answer.text
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer. ``usage``: of every response from the input to the answer, failed ones included."""
+
+    entry: Entry
+    usage: Usage
+
+    @property
+    def text(self) -> str:
+        """The answer's text."""
+        return self.entry.text
+
+
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a store's directory. ``live``: it has work to do. ``held_by``: who has it open."""
+
+    id: SessionId
+    position: Position
+    live: bool
+    size_bytes: int
+    updated_at: datetime
+    held_by: str | None
