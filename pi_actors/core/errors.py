@@ -5,7 +5,7 @@
 *Broken*: nobody knows the truth of the store; close and reopen.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 UnansweredReason: TypeAlias = Literal[
     "aborted", "reset", "stale", "no_model", "model_error", "faulted", "recovery_exhausted"
@@ -105,3 +105,10 @@ class LogTooNew(StoreError):
 
 class SessionFailed(PiActorsError):
     """The open session stopped because its store failed; reopen it to learn what was stored."""
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """What went wrong first, without the groups that nurseries wrap around it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

@@ -91,6 +91,7 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EMPTY = SessionState()
+NO_CHILDREN: "immutables.Map[ActorId, None]" = immutables.Map()
 
 
 def evolve(
@@ -196,7 +197,7 @@ def _spawn(
     parent, change = node.parent, 0
     actors = actors.set(id, node)
     if parent != NOBODY:
-        siblings: immutables.Map[ActorId, None] = children.get(parent, immutables.Map())
+        siblings = children.get(parent, NO_CHILDREN)
         children = children.set(parent, siblings.set(id, None))
     if node.live and not node.background:
         actors, change = _count(actors, parent, +1)

@@ -60,6 +60,7 @@ async def call_model(shell: Shell, errand: Errand) -> None:
     state = errand.state
     assert isinstance(state, Requested), state
     stream = _Stream(shell, errand)
+    report: ReceiveResponse | FailAttempt
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stream.pacer.run)
         try:

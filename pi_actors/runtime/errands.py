@@ -16,7 +16,7 @@ from typing import TypeAlias
 import trio
 
 from pi_actors.core.decider import Abort, AbortWork, Command, Effect, Fault, Send
-from pi_actors.core.errors import SessionClosed, SessionFailed
+from pi_actors.core.errors import SessionClosed, SessionFailed, root_cause
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.lifecycle import WorkEnded
 from pi_actors.core.record import Commit
@@ -152,9 +152,9 @@ class Errands:
             with errand.scope:
                 await self._handlers[type(errand.effect)](errand)
         except Exception as error:  # the supervisor: whatever an errand raises is its actor's fault
-            if isinstance(_first(error), SessionFailed | SessionClosed):
+            if isinstance(root_cause(error), SessionFailed | SessionClosed):
                 return
-            fault = _describe(_first(error))
+            fault = _describe(root_cause(error))
         finally:
             self._forget(errand)
         await self._conclude(errand, fault)
@@ -187,14 +187,7 @@ async def abort_work(errands: Errands, errand: Errand) -> None:
     await errand.report(Abort(still_running=not quiet))
 
 
-def _first(error: Exception) -> Exception:
-    """What went wrong first, without the groups that nurseries wrap around it."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     """The error and where it was raised, in one line."""
     where = traceback.extract_tb(error.__traceback__)[-1:]
     place = f" (in {where[0].name}, line {where[0].lineno})" if where else ""

@@ -7,7 +7,7 @@ import trio
 from pi_actors.actors.tool.decider import Pending, Reconciling, Started
 from pi_actors.actors.tool.messages import LeaveUnknown, RejectCall, SettleTool, StartTool, ToolCommand
 from pi_actors.core.decider import Send
-from pi_actors.core.errors import InvalidValue
+from pi_actors.core.errors import InvalidValue, root_cause
 from pi_actors.core.messages import Diagnostic, DiagnosticCode, calls_of
 from pi_actors.core.text import normalise
 from pi_actors.runtime.errands import Errand
@@ -145,7 +145,5 @@ async def _refuse(errand: Errand, state: Pending | Started, code: DiagnosticCode
 
 
 def _described(error: Exception) -> str:
-    """The error in words; the reason inside where a nursery has wrapped it."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return normalise(f"{type(error).__name__}: {error}")
+    cause = root_cause(error)
+    return normalise(f"{type(cause).__name__}: {cause}")

@@ -65,6 +65,7 @@ class GroupCommit:
 
     async def _write(self, taken: Sequence[Queued]) -> None:
         batches = [queued.batch for queued in taken]
+        outcomes: Sequence[Fenced | None] = ()
         try:
             with trio.CancelScope(shield=True):
                 outcomes = await trio.to_thread.run_sync(self._log.append, batches, limiter=self._limiter)

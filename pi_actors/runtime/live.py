@@ -1,6 +1,6 @@
 """One open session, from the lock to the lock: claim, fold, take up, run, close."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from uuid import uuid4
@@ -16,7 +16,7 @@ from pi_actors.actors.tool.decider import KIND as TOOL
 from pi_actors.actors.tool.messages import ReconcileTool, RunTool
 from pi_actors.core.decider import AbortWork, Effect
 from pi_actors.core.errors import SessionFailed
-from pi_actors.core.ids import ActorId, Position, SessionId
+from pi_actors.core.ids import ActorId, EntryId, Position, SessionId
 from pi_actors.core.lifecycle import AgentSpawned
 from pi_actors.core.record import Recorded
 from pi_actors.core.settings import Settings
@@ -107,6 +107,11 @@ class LiveSession:
         rows = await self.store.read(self.store.log.read_at, session, positions)
         return [decode_row(session, row, self.store.topics) for row in rows]
 
+    async def entry_ids(self, agent: ActorId, *, before: EntryId | None, limit: int) -> list[EntryId]:
+        """The newest *limit* entries of *agent* before *before* (None: the end), oldest first."""
+        entries = partial(self.store.log.entries, self.line.session_id, agent, before=before, limit=limit)
+        return await self.store.read(entries)
+
     def refresh(self) -> None:
         """Look again at what every actor owes, after the catalog has grown."""
         self.errands.refresh(list(self.line.shown.actors))
@@ -149,7 +154,7 @@ class LiveSession:
 @asynccontextmanager
 async def open_live(
     store: LiveStore, session_id: SessionId, *, make: Callable[[int, SessionState], LiveSession], clock: Clock
-) -> AsyncIterator[LiveSession]:
+) -> AsyncGenerator[LiveSession]:
     """Own the session for the time of the body.
 
     An exception of the body leaves as it is. If the store fails, the body is cancelled and

@@ -1,13 +1,13 @@
 """A nursery for background tasks around a body whose exceptions leave as they are."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import trio
 
 
 @asynccontextmanager
-async def nursery_around_body() -> AsyncIterator[trio.Nursery]:
+async def nursery_around_body() -> AsyncGenerator[trio.Nursery]:
     """Run background tasks for the time of the body and cancel them after it.
 
     What the body raises is raised unchanged, not in an exception group.

@@ -1,6 +1,6 @@
 """An open store: its log, its one writer, its readers."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -48,7 +48,7 @@ class LiveStore:
 @asynccontextmanager
 async def open_live_store(
     store: str | Path, *, durability: Literal["power", "process"] = "power"
-) -> AsyncIterator[LiveStore]:
+) -> AsyncGenerator[LiveStore]:
     """Open *store* with its writer running for the time of the body.
 
     Raises:

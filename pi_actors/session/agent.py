@@ -160,9 +160,7 @@ class Agent:
             raise CommandRefused(f"limit is {limit}; it must be at least 1")
         require(self._session.live.line.shown, self.id)
         live = self._session.live
-        log, session = live.store.log, self._session.id
-        ids = await live.store.read(lambda: log.entries(session, self.id, before=before, limit=limit))
-        return await live.bodies.entries(ids)
+        return await live.bodies.entries(await live.entry_ids(self.id, before=before, limit=limit))
 
     async def documents(self) -> dict[str, Any]:
         """``pi.live``, ``pi.inbox``, ``pi.usage``, ``pi.agent`` and ``pi.provider``, as JSON."""

@@ -1,6 +1,6 @@
 """Opening stores and sessions."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Literal
@@ -52,7 +52,7 @@ class Store:
         env: EnvFactory | None = None,
         clock: Clock | None = None,
         resume: bool = True,
-    ) -> AsyncIterator[Session]:
+    ) -> AsyncGenerator[Session]:
         """Open one session of this store; as :func:`open_session`."""
         registry = Registry(model=model, models=models, tools=tools, instructions=instructions)
         clock = clock or SystemClock()
@@ -96,7 +96,7 @@ async def open_session(
     env: EnvFactory | None = None,
     clock: Clock | None = None,
     resume: bool = True,
-) -> AsyncIterator[Session]:
+) -> AsyncGenerator[Session]:
     """Own a session for the time of the body, and run what it owes.
 
     *store*: a path, ``sqlite:path``, ``memory:`` (new and private each time) or an open Store.
@@ -137,7 +137,7 @@ def _opened(store: str | Path | Store) -> AbstractAsyncContextManager[Store]:
 @asynccontextmanager
 async def open_store(
     store: str | Path, *, durability: Literal["power", "process"] = "power"
-) -> AsyncIterator[Store]:
+) -> AsyncGenerator[Store]:
     """Open a store for the time of the body.
 
     *durability*: "power", an acknowledged commit survives power loss; "process", it survives the

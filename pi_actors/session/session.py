@@ -1,6 +1,6 @@
 """One open session: its agents, its tree, its usage."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Literal
@@ -195,7 +195,7 @@ class Session:
     @asynccontextmanager
     async def request(
         self, agent: ActorId, request_id: str, kind: Literal["input", "write", "agent"]
-    ) -> AsyncIterator[Position | None]:
+    ) -> AsyncGenerator[Position | None]:
         """Hold the request id for the time of the body and tell what has used it before.
 
         Raises:

@@ -23,11 +23,10 @@ async def run_usage(live: LiveSession, ended: Recorded) -> Usage:
 
 async def _entries_of_run(live: LiveSession, ended: Recorded, start: EntryId) -> list[Recorded]:
     """The events of the agent's entries between the run's start and its end."""
-    log, session = live.store.log, live.line.session_id
     found: list[EntryId] = []
     before = ended.position
     while True:
-        page = await live.store.read(lambda: log.entries(session, ended.actor, before=before, limit=PAGE))
+        page = await live.entry_ids(ended.actor, before=before, limit=PAGE)
         found = [id for id in page if id > start] + found
         if len(page) < PAGE or page[0] <= start:
             return await live.recorded_at(found)

@@ -11,6 +11,7 @@ The same entries give the same messages, so a resumed process sends the same byt
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 from pi_actors.actors.agent.state import EntryMeta
 from pi_actors.core.ids import EntryId
@@ -67,7 +68,9 @@ def _messages(entry: Entry, results: dict[CallRef, Result]) -> Iterator[tuple[Me
 
 
 def _origin(entry: Entry) -> Origin:
-    data: dict[str, object] = entry.data if isinstance(entry.data, dict) else {}
+    if entry.kind != "pi.assistant":
+        return None
+    data = cast(dict[str, object], entry.data)
     provider, model = data.get("provider"), data.get("provider_model")
     return (provider, model) if isinstance(provider, str) and isinstance(model, str) else None
 
