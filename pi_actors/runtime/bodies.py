@@ -11,6 +11,7 @@ from pi_actors.core.ids import EntryId, SessionId
 from pi_actors.core.messages import Blob, Call, Entry, Result, Text, Thinking
 from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.state import SessionState
+from pi_actors.runtime.threads import call_log
 from pi_actors.storage.codec import Topics, decode_row
 from pi_actors.storage.log import Log
 
@@ -57,7 +58,7 @@ class Bodies:
                 self._keep(entry)
 
     async def _read(self, ids: Sequence[EntryId]) -> list[Entry]:
-        rows = await trio.to_thread.run_sync(self._log.read_at, self._session, ids, limiter=self._limiter)
+        rows = await call_log(self._log, self._log.read_at, self._session, ids, limiter=self._limiter)
         entries = (_entry(decode_row(self._session, row, self._topics)) for row in rows)
         return [entry for entry in entries if entry is not None]
 

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 import trio
 
 from pi_actors.core.errors import Fenced, StoreError
+from pi_actors.runtime.threads import call_log
 from pi_actors.storage.log import Batch, Log
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ class GroupCommit:
 
     async def between_writes(self, function: Callable[[], T]) -> T:
         """Run a blocking function that writes to the log while no batch is being written."""
-        return await trio.to_thread.run_sync(function, limiter=self._limiter)
+        return await call_log(self._log, function, limiter=self._limiter)
 
     def _take(self) -> list[Queued]:
         taken, self._queue = self._queue, []
@@ -68,7 +69,7 @@ class GroupCommit:
         outcomes: Sequence[Fenced | None] = ()
         try:
             with trio.CancelScope(shield=True):
-                outcomes = await trio.to_thread.run_sync(self._log.append, batches, limiter=self._limiter)
+                outcomes = await call_log(self._log, self._log.append, batches, limiter=self._limiter)
         except StoreError as error:
             self._break([*taken, *self._take()], error)
             return

@@ -9,6 +9,7 @@ import trio
 
 from pi_actors.actors.agent.decider import KIND as AGENT
 from pi_actors.actors.agent.messages import PlaceInbox
+from pi_actors.actors.agent.state import AgentState
 from pi_actors.actors.generation.decider import KIND as GENERATION
 from pi_actors.actors.generation.decider import Retrying
 from pi_actors.actors.generation.messages import CallModel, PrepareRequest, WakeAt
@@ -30,7 +31,7 @@ from pi_actors.runtime.executing import reconcile_tool, run_tool
 from pi_actors.runtime.opening import fold_log
 from pi_actors.runtime.recovery import FoundRuns
 from pi_actors.runtime.registry import Registry
-from pi_actors.runtime.scopes import nursery_around_body
+from pi_actors.runtime.scopes import background
 from pi_actors.runtime.shell import Handles, Shell
 from pi_actors.runtime.store import LiveStore
 from pi_actors.runtime.waiting import Waits
@@ -75,6 +76,7 @@ class LiveSession:
         self.bodies = Bodies(store.log, session_id, store.topics, store.readers)
         self.line.listen(self.bodies.follow)
         self.found = FoundRuns(state, KINDS)
+        registry.reach_known(_chosen_models(state))
         self.resumed = trio.Event()
         self.shell = Shell(
             line=self.line,
@@ -170,9 +172,7 @@ async def open_live(
         if live.line.shown.position == 0:
             await live.line.spawn(AgentSpawned(session_uuid=uuid4().hex))
         body = trio.CancelScope()
-        async with nursery_around_body() as nursery:
-            nursery.start_soon(_watch, live, body)
-            nursery.start_soon(live.run)
+        async with background(partial(_watch, live, body), live.run):
             try:
                 with body:
                     yield live
@@ -189,6 +189,11 @@ async def _watch(live: LiveSession, body: trio.CancelScope) -> None:
     await live.errands.stop()
     live.waits.end()
     body.cancel()
+
+
+def _chosen_models(state: SessionState) -> set[str]:
+    agents = (actor.state for actor in state.actors.values() if isinstance(actor.state, AgentState))
+    return {agent.choices.model for agent in agents if agent.choices.model is not None}
 
 
 def _handlers(live: LiveSession) -> dict[type[Effect], Handler]:

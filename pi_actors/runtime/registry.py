@@ -1,6 +1,7 @@
 """What this process can execute, by name: models, tools, instructions."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from inspect import isawaitable
 from typing import TypeAlias
 
@@ -74,6 +75,12 @@ class Registry:
             known = ", ".join(sorted(self.models)) or "none"
             raise UnknownName(f"there is no model {name!r} in this process; it knows: {known}")
         self.register(models={name: make_model(name)})
+
+    def reach_known(self, names: Iterable[str]) -> None:
+        """Add the providers' models among *names* that can be made; the others stay unknown."""
+        for name in names:
+            with suppress(UnknownName):
+                self.reach(name)
 
     def check(self, choices: Choices) -> None:
         """Raise UnknownName where *choices* name what this process does not have."""

@@ -1,25 +1,36 @@
-"""A nursery for background tasks around a body whose exceptions leave as they are."""
+"""Background tasks around a body whose exceptions leave as they are."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import trio
 
 
 @asynccontextmanager
-async def nursery_around_body() -> AsyncGenerator[trio.Nursery]:
-    """Run background tasks for the time of the body and cancel them after it.
+async def background(*tasks: Callable[[], Awaitable[None]]) -> AsyncGenerator[None]:
+    """Run *tasks* for the time of the body, and cancel them after it.
 
-    What the body raises is raised unchanged, not in an exception group.
+    Cancelling the body does not reach them: what the body does on its way out still finds them
+    running. What the body raises is raised unchanged, not in an exception group.
     """
     raised: BaseException | None = None
+    scope = trio.CancelScope(shield=True)
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(_run_within, scope, tasks)
         try:
-            yield nursery
+            yield
         except (trio.Cancelled, GeneratorExit):
             raise
         except BaseException as error:  # raised again below, outside the nursery
             raised = error
-        nursery.cancel_scope.cancel()
+        finally:
+            scope.cancel()
     if raised is not None:
         raise raised
+
+
+async def _run_within(scope: trio.CancelScope, tasks: tuple[Callable[[], Awaitable[None]], ...]) -> None:
+    with scope:
+        async with trio.open_nursery() as nursery:
+            for task in tasks:
+                nursery.start_soon(task)

@@ -11,7 +11,8 @@ import trio
 from pi_actors.actors.topics import ALL, PROGRESS
 from pi_actors.core.ids import SessionId
 from pi_actors.runtime.group_commit import GroupCommit
-from pi_actors.runtime.scopes import nursery_around_body
+from pi_actors.runtime.scopes import background
+from pi_actors.runtime.threads import call_log
 from pi_actors.storage.codec import Topics
 from pi_actors.storage.log import Log
 from pi_actors.storage.opening import open_log
@@ -33,11 +34,11 @@ class LiveStore:
         self.readers = trio.CapacityLimiter(READERS_MAX)
 
     async def read(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        """Run a blocking read of the log in a reader thread."""
-        return await trio.to_thread.run_sync(function, *arguments, limiter=self.readers)
+        """Run a function that reads the log."""
+        return await call_log(self.log, function, *arguments, limiter=self.readers)
 
     async def write(self, function: Callable[[], T]) -> T:
-        """Run a blocking write that is no commit in the writer's thread."""
+        """Run a function that writes to the log what is no commit."""
         return await self.group.between_writes(function)
 
     def spill_dir(self, session_id: SessionId) -> Path | None:
@@ -47,20 +48,28 @@ class LiveStore:
 
 @asynccontextmanager
 async def open_live_store(
-    store: str | Path, *, durability: Literal["power", "process"] = "power"
+    store: str | Path | Log, *, durability: Literal["power", "process"] = "power"
 ) -> AsyncGenerator[LiveStore]:
-    """Open *store* with its writer running for the time of the body.
+    """Open *store* with its writer running for the time of the body. A log is used and left open.
 
     Raises:
         StoreUnreadable, NotSupported: the message says what is wrong with it and what to do.
     """
+    async with _opened(store, durability) as log:
+        live = LiveStore(log)
+        async with background(live.group.run):
+            yield live
+
+
+@asynccontextmanager
+async def _opened(store: str | Path | Log, durability: Literal["power", "process"]) -> AsyncGenerator[Log]:
+    if not isinstance(store, str | Path):
+        yield store
+        return
     opening = trio.CapacityLimiter(1)
     log = await trio.to_thread.run_sync(partial(open_log, store, durability=durability), limiter=opening)
     try:
-        async with nursery_around_body() as nursery:
-            live = LiveStore(log)
-            nursery.start_soon(live.group.run)
-            yield live
+        yield log
     finally:
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(log.close, limiter=opening)
+            await call_log(log, log.close, limiter=opening)

@@ -1,11 +1,27 @@
 """Threads for code that blocks, each use with a limiter of its own."""
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, TypeVarTuple
 
 import trio
 
+from pi_actors.storage.log import LogReader
+
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+async def call_log(
+    log: LogReader, function: Callable[[*Ts], T], *arguments: *Ts, limiter: trio.CapacityLimiter
+) -> T:
+    """Run a function that uses *log*: in a worker thread, or at once where the log waits for no disk.
+
+    Cancellation: cancelled means not started, returned means finished.
+    """
+    if log.blocks:
+        return await trio.to_thread.run_sync(function, *arguments, limiter=limiter)
+    await trio.lowlevel.checkpoint()
+    return function(*arguments)
 
 
 async def run_plain(function: Callable[[], T], *, limiter: trio.CapacityLimiter, grace_ms: int) -> T:

@@ -30,6 +30,7 @@ class Waits:
         Raises:
             SessionFailed, SessionClosed: the session ended first.
         """
+        self._line.check_open()
         while not holds(self._line.shown):
             self._line.check_open()
             changed = trio.Event()

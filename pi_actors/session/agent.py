@@ -118,8 +118,9 @@ class Agent:
     async def abort(self, *, background: bool = False) -> None:
         """Withdraw queued inputs, stop everything ordinary below, and return when idle.
 
+        *background*: also what is below boundaries and exists at this moment.
+
         Raises:
-            NotSupported: *background* work does not exist yet.
             CommandRefused: asked inside a tool of this agent, which would wait for itself.
         """
         self._session.check_not_own(self.id)
@@ -158,8 +159,9 @@ class Agent:
         """The newest *limit* entries before *before* (None: the newest), oldest first."""
         if limit < 1:
             raise CommandRefused(f"limit is {limit}; it must be at least 1")
-        require(self._session.live.line.shown, self.id)
         live = self._session.live
+        live.line.check_open()
+        require(live.line.shown, self.id)
         return await live.bodies.entries(await live.entry_ids(self.id, before=before, limit=limit))
 
     async def documents(self) -> dict[str, Any]:

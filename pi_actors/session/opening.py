@@ -136,9 +136,9 @@ def _opened(store: str | Path | Store) -> AbstractAsyncContextManager[Store]:
 
 @asynccontextmanager
 async def open_store(
-    store: str | Path, *, durability: Literal["power", "process"] = "power"
+    store: str | Path | Log, *, durability: Literal["power", "process"] = "power"
 ) -> AsyncGenerator[Store]:
-    """Open a store for the time of the body.
+    """Open a store for the time of the body. A log, such as one made for tests, is used and left open.
 
     *durability*: "power", an acknowledged commit survives power loss; "process", it survives the
     death of the process, while a power cut may lose the newest commits, as a whole suffix.

@@ -89,6 +89,7 @@ class Session:
         Raises:
             UnknownName: this process has no such tool or model. Nothing was stored.
         """
+        self.live.line.check_open()
         wanted = {"model": model, "tools": tools, "instructions": instructions, "cwd": cwd}
         choices = choices_from(self.live.registry, Choices(), wanted)
         event = AgentSpawned(choices=choices, request_id=request_id)

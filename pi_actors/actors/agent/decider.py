@@ -254,9 +254,9 @@ def _recover(state: AgentState, at: At) -> Decision:
 
 
 def _attempt(state: AgentState, run: Run) -> int:
-    if state.last_step > run.recovered_at:
-        return 1
-    return run.recoveries if run.released else run.recoveries + 1
+    """Recoveries in a row without a step, this one included unless it follows an orderly close."""
+    before = 0 if state.last_step > run.recovered_at else run.recoveries
+    return before if run.released else before + 1
 
 
 def _release(state: AgentState) -> Decision:

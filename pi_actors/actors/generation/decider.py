@@ -31,6 +31,7 @@ from pi_actors.actors.generation.messages import (
     RequestStarted,
     ResponsePlaced,
     RetryScheduled,
+    ScheduleRetry,
     StreamPartial,
     ToolRoundAdvanced,
     ToolRoundStarted,
@@ -104,12 +105,14 @@ def decide(state: GenerationState, command: GenerationCommand, at: At) -> Decisi
             return _fail(state, command, at)
         case ResponsePlaced():
             return _placed(state, command, at)
+        case ScheduleRetry():
+            return Decision(events=(command.retry,)) if isinstance(state, Requested) else NOTHING
         case Ended():
             return advance_round(state, command, at) if isinstance(state, InRound) else NOTHING
         case Abort():
             return _abort(state)
         case Recover():
-            return _recover(state)
+            return NOTHING if at.marked else _recover(state)
         case _:
             assert_never(command)
 
@@ -248,7 +251,7 @@ def _fail(state: GenerationState, command: FailAttempt, at: At) -> Decision:
         return Decision(messages=(settle,), finish=failed)
     due_us = retry_due_us(attempt, command.retry_after_ms, at)
     retry = RetryScheduled(attempt=attempt + 1, due_us=due_us, error=command.error)
-    return Decision(events=(retry,), messages=(settle,))
+    return Decision(messages=(settle, Send(state.id, ScheduleRetry(retry=retry))))
 
 
 def _placed(state: GenerationState, command: ResponsePlaced, at: At) -> Decision:

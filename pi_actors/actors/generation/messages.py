@@ -118,6 +118,12 @@ class ResponsePlaced(msgspec.Struct, frozen=True, kw_only=True):
     cut: bool
 
 
+class ScheduleRetry(msgspec.Struct, frozen=True, kw_only=True):
+    """From the generation to itself, so that the failed attempt stands in the log before this."""
+
+    retry: RetryScheduled
+
+
 # Reports of the shell.
 
 
@@ -161,6 +167,7 @@ GenerationCommand: TypeAlias = (
     Prepare
     | RequestOpened
     | ResponsePlaced
+    | ScheduleRetry
     | Prepared
     | StreamPartial
     | ReceiveResponse

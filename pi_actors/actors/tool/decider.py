@@ -247,7 +247,7 @@ def _recover(state: ToolState, at: At) -> Decision:
     if not isinstance(state, Started):
         return NOTHING
     facts = at.catalog.tools.get(state.call.name)
-    today = None if facts is None else facts.replay
+    today = None if facts is None or at.marked else facts.replay
     if state.replay == "safe" and today == "safe":
         return Decision(events=(_intent(state.call.name, state.arguments, at),))
     if state.replay == "reconcile" and today == "reconcile":
