@@ -1,0 +1,173 @@
+"""How a group of batches gets into the tables within one transaction.
+
+Nearly always all batches fit, so they are first written as one: a few statements for the whole
+group, however many batches it has. (Each statement hands the interpreter's lock to another thread
+and has to win it back, which under load takes far longer than the statement.) If anything does
+not fit, that is undone and each batch is tried by itself, in a savepoint of its own.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from pi_actors.core.errors import Fenced
+from pi_actors.core.ids import Position, SessionId
+from pi_actors.core.record import IndexRows
+from pi_actors.storage.fence import conflicting, fenced, last_position
+from pi_actors.storage.log import Batch
+from pi_actors.storage.sqlite_errors import is_conflict
+from pi_actors.storage.sqlite_heads import head_of
+
+Value: TypeAlias = int | str | bytes
+
+
+class Step(NamedTuple):
+    """How far one session's head moves: by one batch, or by several that follow each other."""
+
+    number: int
+    epoch: int
+    after: Position
+    last: Position
+    live: bool
+    updated_us: int
+    added_bytes: int
+
+
+def append_all(cursor: sqlite3.Cursor, batches: Sequence[Batch], numbers: dict[SessionId, int]) -> bool:
+    """Write all batches, or return False where they do not all fit: then roll back.
+
+    ``numbers``: of the sessions. Raises sqlite3.Error for what is no conflict.
+    """
+    steps = _steps(batches, numbers)
+    if steps is None:
+        return False
+    try:
+        moved = _many(cursor, _MOVE_HEADS, [value for step in steps for value in step])
+        if moved < len(steps):
+            return False
+        _insert(cursor, batches, numbers)
+    except sqlite3.IntegrityError as error:
+        if is_conflict(error):
+            return False
+        raise
+    return True
+
+
+def append_each(
+    cursor: sqlite3.Cursor, batches: Sequence[Batch], numbers: dict[SessionId, int]
+) -> list[Fenced | None]:
+    """Write each batch that fits and say of every other one why it does not.
+
+    Raises sqlite3.Error for what is no conflict.
+    """
+    return [_append_one(cursor, batch, numbers) for batch in batches]
+
+
+def insert_index(cursor: sqlite3.Cursor, number: int, rows: IndexRows) -> None:
+    """Add a session's index rows. Raises sqlite3.IntegrityError where one is there already."""
+    _insert_index(cursor, [(number, rows)])
+
+
+def pages_of(batches: Sequence[Batch]) -> int:
+    """About how many pages of the write-ahead log the batches take, beyond those of any transaction."""
+    stored = sum(len(row.state) for batch in batches for row in batch.rows)
+    return 2 * len(batches) + stored // _PAGE_BYTES
+
+
+def _append_one(cursor: sqlite3.Cursor, batch: Batch, numbers: dict[SessionId, int]) -> Fenced | None:
+    cursor.execute("SAVEPOINT batch")
+    if append_all(cursor, [batch], numbers):
+        cursor.execute("RELEASE batch")
+        return None
+    cursor.execute("ROLLBACK TO batch")
+    cursor.execute("RELEASE batch")
+    head = head_of(cursor, batch.session)
+    if head is None or (head.epoch, head.position) != (batch.epoch, batch.after):
+        return fenced(batch, head)
+    return conflicting(batch, "a row or an index row")
+
+
+def _steps(batches: Sequence[Batch], numbers: dict[SessionId, int]) -> list[Step] | None:
+    """One step a session; None where a session is unknown or its batches do not follow each other."""
+    steps: dict[int, Step] = {}
+    for batch in batches:
+        number = numbers.get(batch.session)
+        if number is None:
+            return None
+        before = steps.get(number)
+        if before is not None and (before.epoch, before.last) != (batch.epoch, batch.after):
+            return None
+        steps[number] = Step(
+            number,
+            batch.epoch,
+            batch.after if before is None else before.after,
+            last_position(batch),
+            batch.live,
+            batch.at_us,
+            sum([len(row[2]) for row in batch.rows]) + (0 if before is None else before.added_bytes),
+        )
+    return list(steps.values())
+
+
+def _insert(cursor: sqlite3.Cursor, batches: Sequence[Batch], numbers: dict[SessionId, int]) -> None:
+    rows: list[Value] = []
+    for batch in batches:
+        session = batch.session
+        for position, topic, state in batch.rows:
+            rows += (session, position, topic, state)
+    _many(cursor, _INSERT_ROWS, rows)
+    _insert_index(cursor, [(numbers[batch.session], batch.index) for batch in batches])
+
+
+def _insert_index(cursor: sqlite3.Cursor, rows: Sequence[tuple[int, IndexRows]]) -> None:
+    requests: list[Value] = []
+    settled: list[Value] = []
+    entries: list[Value] = []
+    for number, added in rows:
+        for request in added.requests:
+            requests += (number, *request)
+        for settlement in added.settled:
+            settled += (number, *settlement)
+        for entry in added.entries:
+            entries += (number, *entry)
+    _many(cursor, _INSERT_REQUESTS, requests)
+    _many(cursor, _INSERT_SETTLED, settled)
+    _many(cursor, _INSERT_ENTRIES, entries)
+
+
+class _Bulk:
+    """A statement for many rows at once: its text for each number of rows that is used."""
+
+    def __init__(self, before: str, width: int, after: str = "") -> None:
+        self.width = width
+        row = f"({','.join('?' * width)})"
+        self.texts = [(size, f"{before} VALUES {','.join([row] * size)}{after}") for size in _SIZES]
+
+
+def _many(cursor: sqlite3.Cursor, bulk: _Bulk, values: Sequence[Value]) -> int:
+    """Run the statement for all rows in *values*, laid end to end; return how many rows it changed."""
+    changed = done = 0
+    width = bulk.width
+    for size, text in bulk.texts:
+        while len(values) - done >= size * width:
+            cursor.execute(text, values[done : done + size * width])
+            changed += cursor.rowcount
+            done += size * width
+    return changed
+
+
+_PAGE_BYTES: Final = 4_096
+# Few sizes, so that few texts are prepared and kept; the largest stays below 999 parameters.
+_SIZES: Final = (128, 64, 32, 16, 8, 4, 2, 1)
+
+_MOVE_HEADS: Final = _Bulk(
+    "UPDATE sessions SET position=step.column4, live=step.column5, updated_us=step.column6,"
+    " size_bytes=size_bytes+step.column7 FROM (",
+    7,
+    ") AS step WHERE sessions.number=step.column1 AND sessions.epoch=step.column2"
+    " AND sessions.position=step.column3",
+)
+_INSERT_ROWS: Final = _Bulk("INSERT INTO stored_events", 4)
+_INSERT_REQUESTS: Final = _Bulk("INSERT INTO request_ids", 5)
+_INSERT_SETTLED: Final = _Bulk("INSERT INTO settled_ids", 3)
+_INSERT_ENTRIES: Final = _Bulk("INSERT INTO agent_entries", 3)
