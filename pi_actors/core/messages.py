@@ -106,7 +106,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``input`` counts every token sent, cached ones (``cache_read``, ``cache_write``) included.
     ``responses`` counts the model responses summed here, ``unreported`` those whose provider
-    reported no usage. ``prices`` names the price table that ``cost`` was computed with.
+    reported no usage, ``unpriced`` those whose usage has no known price. ``prices`` names the price
+    table that ``cost`` was computed with.
     """
 
     input: int = 0
@@ -117,6 +118,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prices: str | None = None
     responses: int = 0
     unreported: int = 0
+    unpriced: int = 0
 
 
 class ResponseInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

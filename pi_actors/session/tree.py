@@ -3,6 +3,7 @@
 from typing import Literal
 
 from pi_actors.actors.agent.state import AgentState
+from pi_actors.core.decider import Quarantined
 from pi_actors.core.state import Actor, Blocked, SessionState
 from projections.tree import ActorNode
 
@@ -24,7 +25,7 @@ def _node(state: SessionState, actor: Actor) -> ActorNode:
         state=_condition(actor),
         waiting_on=_busy_children(state, actor) if stopping else (),
         abort_requested=actor.marked,
-        blocked=isinstance(actor.state, Blocked),
+        blocked=_blocked(actor),
     )
 
 
@@ -34,6 +35,16 @@ def _condition(actor: Actor) -> Literal["pending", "completing", "busy", "waitin
     if isinstance(actor.state, AgentState) and actor.state.run is not None:
         return "busy"
     return "waiting" if actor.busy else "idle"
+
+
+def _blocked(actor: Actor) -> str | None:
+    match actor.state:
+        case Blocked(kind=kind):
+            return f"this process has no kind {kind!r}"
+        case Quarantined(position=position, topic=topic):
+            return f"quarantined: event {topic} at position {position} does not fit its state"
+        case _:
+            return None
 
 
 def _busy_children(state: SessionState, actor: Actor) -> tuple[int, ...]:

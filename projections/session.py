@@ -1,0 +1,155 @@
+"""The whole session folded: every agent's documents, the ownership tree, the submissions.
+
+An event touches the tree, the submissions and the folds of one agent. Documents are made from the
+state when somebody asks for them, so folding pays for nothing that is not looked at.
+"""
+
+from collections.abc import Iterable
+
+import immutables
+import msgspec
+
+from pi_actors.core.errors import NotFound
+from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.lifecycle import AgentSpawned
+from pi_actors.core.messages import Entry, Usage
+from pi_actors.core.record import Recorded
+from projections import usage
+from projections.agent import AGENT, AgentDocumentState
+from projections.fold import Document
+from projections.inbox import INBOX, InboxState
+from projections.live import LIVE, LiveState
+from projections.provider import PROVIDER, ProviderState
+from projections.submissions import SUBMISSIONS, Submissions
+from projections.transcript import TRANSCRIPT, TranscriptState, active_entries
+from projections.tree import TREE, ActorNode, TreeState, agent_of, nodes
+from projections.usage import USAGE, UsageState
+
+
+class AgentState(msgspec.Struct, frozen=True, kw_only=True):
+    """The folds of one agent, which all see the same events."""
+
+    live: LiveState = LIVE.initial
+    inbox: InboxState = INBOX.initial
+    usage: UsageState = USAGE.initial
+    agent: AgentDocumentState = AGENT.initial
+    provider: ProviderState = PROVIDER.initial
+    transcript: TranscriptState = TRANSCRIPT.initial
+
+
+class SessionState(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that people see of a session, as of the commit that ends at ``position``.
+
+    Equal positions of a session have equal states, whoever folded them.
+    """
+
+    position: Position = 0
+    uuid: str = ""
+    birth: Recorded | None = None
+    tree_state: TreeState = TREE.initial
+    submissions: Submissions = SUBMISSIONS.initial
+    folds: "immutables.Map[ActorId, AgentState]" = immutables.Map()
+
+    @property
+    def agents(self) -> tuple[ActorId, ...]:
+        """The ids of all agents, oldest first."""
+        return tuple(sorted(self.folds))
+
+    def documents(self, agent_id: ActorId) -> dict[str, Document]:
+        """The agent's documents by name, as fresh JSON.
+
+        Raises:
+            NotFound: the session has no such agent at this position.
+        """
+        state = self._agent(agent_id)
+        return {
+            LIVE.name: LIVE.document(state.live),
+            INBOX.name: INBOX.document(state.inbox),
+            USAGE.name: USAGE.document(state.usage),
+            AGENT.name: AGENT.document(state.agent),
+            PROVIDER.name: PROVIDER.document(state.provider),
+        }
+
+    def entries(self, agent_id: ActorId) -> tuple[Entry, ...]:
+        """The agent's active transcript.
+
+        Raises:
+            NotFound: the session has no such agent at this position.
+        """
+        return active_entries(self._agent(agent_id).transcript)
+
+    def tree(self) -> list[ActorNode]:
+        """Every agent and every live work actor, oldest first."""
+        return nodes(self.tree_state)
+
+    def usage(self, agent_id: ActorId | None = None) -> Usage:
+        """What one agent has used, or all of them together.
+
+        Raises:
+            NotFound: the session has no such agent at this position.
+        """
+        states = self.folds.values() if agent_id is None else (self._agent(agent_id),)
+        return usage.combine(state.usage for state in states)
+
+    def _agent(self, id: ActorId) -> AgentState:
+        state = self.folds.get(id)
+        if state is None:
+            known = ", ".join(map(str, self.agents)) or "none"
+            raise NotFound(f"no agent {id} at position {self.position}; its agents are: {known}")
+        return state
+
+
+EMPTY = SessionState()
+
+
+def fold_commit(state: SessionState, commit: Iterable[Recorded]) -> SessionState:
+    """The state after *commit*. Never raises.
+
+    Events at or before the state's position are known already and left out, so a feed that
+    overlaps what was read from the log does no harm.
+    """
+    start = state.position
+    for recorded in commit:
+        if recorded.position > start:
+            state = _fold(state, recorded)
+    return state
+
+
+def _fold(state: SessionState, recorded: Recorded) -> SessionState:
+    uuid, birth = state.uuid, state.birth
+    if birth is None and isinstance(recorded.event, AgentSpawned):
+        uuid, birth = recorded.event.session_uuid or "", recorded
+    return SessionState(
+        position=max(state.position, recorded.end),
+        uuid=uuid,
+        birth=birth,
+        tree_state=TREE.evolve(state.tree_state, recorded),
+        submissions=SUBMISSIONS.evolve(state.submissions, recorded),
+        folds=_fold_agent(state.folds, birth, agent_of(state.tree_state, recorded), recorded),
+    )
+
+
+def _fold_agent(
+    folds: "immutables.Map[ActorId, AgentState]",
+    birth: Recorded | None,
+    agent: ActorId | None,
+    recorded: Recorded,
+) -> "immutables.Map[ActorId, AgentState]":
+    """Show *recorded* to its agent's folds; a new agent's see the session's first event before."""
+    if agent is None:
+        return folds
+    state = folds.get(agent)
+    if isinstance(recorded.event, AgentSpawned):
+        state = AgentState() if birth is None else _evolve(AgentState(), birth)
+    return folds if state is None else folds.set(agent, _evolve(state, recorded))
+
+
+def _evolve(state: AgentState, recorded: Recorded) -> AgentState:
+    return AgentState(
+        live=LIVE.evolve(state.live, recorded),
+        inbox=INBOX.evolve(state.inbox, recorded),
+        usage=USAGE.evolve(state.usage, recorded),
+        agent=AGENT.evolve(state.agent, recorded),
+        provider=PROVIDER.evolve(state.provider, recorded),
+        transcript=TRANSCRIPT.evolve(state.transcript, recorded),
+    )

@@ -1,0 +1,80 @@
+"""The active transcript."""
+
+from datetime import UTC, datetime
+
+from pi_actors.actors.agent.messages import EntryAppended
+from pi_actors.core.messages import Entry, Text, user_message
+from projections.transcript import TRANSCRIPT, TranscriptState
+from tests.projections.story import ROOT, Story, response, result
+
+
+def started() -> Story:
+    story = Story()
+    story.spawn_root()
+    return story
+
+
+def say(story: Story, text: str, head: int | None = None) -> int:
+    return story.commit((ROOT, EntryAppended(kind="note", messages=(user_message(text),), head=head)))
+
+
+def ids(story: Story) -> list[int]:
+    return [entry.id for entry in story.state().entries(ROOT)]
+
+
+def test_without_a_head_every_entry_is_active() -> None:
+    """Scenario B35."""
+    story = started()
+    one = say(story, "one")
+    answer = story.commit((ROOT, response(5, Text(text="two"))))
+    outcome = story.commit((ROOT, result(answer, 0, "read")))
+    assert ids(story) == [one, answer, outcome]
+    assert story.state().entries(ROOT)[0] == Entry(
+        id=one,
+        agent=ROOT,
+        kind="note",
+        at=datetime(2023, 11, 14, 22, 13, 21, tzinfo=UTC),
+        messages=(user_message("one"),),
+    )
+
+
+def test_an_entry_with_a_head_stands_before_the_entries_from_its_head_on() -> None:
+    """Scenario B36."""
+    story = started()
+    say(story, "old")
+    kept = say(story, "kept")
+    summary = say(story, "summary", head=kept)
+    new = say(story, "new")
+    assert ids(story) == [summary, kept, new]
+
+
+def test_older_heads_in_the_range_are_left_out() -> None:
+    """Scenario B36."""
+    story = started()
+    first = say(story, "one")
+    say(story, "summary", head=first)
+    second = say(story, "two")
+    newer = say(story, "summary", head=first)
+    assert ids(story) == [newer, first, second]
+
+
+def test_a_head_that_is_the_entry_itself_starts_a_fresh_context() -> None:
+    """Scenario I155."""
+    story = started()
+    say(story, "old")
+    reset = say(story, "note", head=story.position + 1)
+    new = say(story, "new")
+    assert ids(story) == [reset, new]
+
+
+def test_a_head_in_the_future_is_ignored() -> None:
+    story = started()
+    one = say(story, "one")
+    say(story, "summary", head=99)
+    assert ids(story) == [one]
+
+
+def test_an_event_that_is_no_entry_leaves_the_transcript_untouched() -> None:
+    story = started()
+    state = TranscriptState()
+    assert TRANSCRIPT.evolve(state, story.commits[0][0]) is state
