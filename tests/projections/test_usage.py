@@ -77,8 +77,8 @@ def test_the_session_total_is_the_sum_over_agents() -> None:
         (ROOT, response(5, usage=Usage(input=1, cost="0.5"))), (other, response(6, usage=Usage(input=2)))
     )
     state = story.state()
-    assert state.usage() == Usage(input=3, cost="0.5", responses=2)
-    assert state.usage(other) == Usage(input=2, responses=1)
+    assert state.usage() == Usage(input=3, cost="0.5", responses=2, unpriced=1)
+    assert state.usage(other) == Usage(input=2, responses=1, unpriced=1)
 
 
 def test_a_commit_that_is_folded_twice_counts_once() -> None:
