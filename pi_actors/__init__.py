@@ -38,6 +38,7 @@ from pi_actors.core.messages import Blob, Diagnostic, Entry, Message, Text, Usag
 from pi_actors.core.settings import RetrySettings, Settings
 from pi_actors.runtime.clock import Clock, SystemClock
 from pi_actors.runtime.registry import PromptContext
+from pi_actors.runtime.work import ActorKind, Done, Failed, Next, Work
 from pi_actors.session import (
     Agent,
     Answer,
@@ -49,26 +50,31 @@ from pi_actors.session import (
     open_session,
     open_store,
 )
-from pi_actors.tools import NOT_DONE, UNKNOWN, Tool, ToolContext, ToolResult, tool
+from pi_actors.tools import NOT_DONE, UNKNOWN, AgentLimits, Tool, ToolContext, ToolResult, tool
 from projections.tree import ActorNode
 
 __all__ = [
     "NOT_DONE",
     "UNKNOWN",
+    "ActorKind",
     "ActorNode",
     "Agent",
     "AgentBusy",
+    "AgentLimits",
     "Answer",
     "Blob",
     "Clock",
     "CommandRefused",
     "Diagnostic",
+    "Done",
     "Entry",
+    "Failed",
     "Fenced",
     "InvalidValue",
     "LogCorrupt",
     "LogTooNew",
     "Message",
+    "Next",
     "NotFound",
     "NotSupported",
     "Outcome",
@@ -94,6 +100,7 @@ __all__ = [
     "Unanswered",
     "UnknownName",
     "Usage",
+    "Work",
     "open_session",
     "open_store",
     "tool",

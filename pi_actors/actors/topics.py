@@ -17,6 +17,7 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     ToolResultSettled,
 )
+from pi_actors.actors.custom import messages as custom
 from pi_actors.actors.generation import messages as generation
 from pi_actors.actors.tool import messages as tool
 from pi_actors.core import lifecycle
@@ -29,10 +30,18 @@ KERNEL: Final[dict[str, type[Event]]] = {
     "WorkSpawned": lifecycle.WorkSpawned,
     "AbortMarked": lifecycle.AbortMarked,
     "OutcomeHeld": lifecycle.OutcomeHeld,
+    "WaitStarted": lifecycle.WaitStarted,
+    "MemoWritten": lifecycle.MemoWritten,
     "WorkEnded": lifecycle.WorkEnded,
 }
 
-ALL: Final[dict[str, type[Event]]] = {**KERNEL, **agent.TOPICS, **generation.TOPICS, **tool.TOPICS}
+ALL: Final[dict[str, type[Event]]] = {
+    **KERNEL,
+    **agent.TOPICS,
+    **generation.TOPICS,
+    **tool.TOPICS,
+    **custom.TOPICS,
+}
 
 PROGRESS: Final = frozenset({"PartialStreamed", "ToolOutputStreamed", "ToolDetailsReported"})
 """Topics whose events are superseded by what settles them."""

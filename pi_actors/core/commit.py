@@ -9,7 +9,6 @@
 Everything here is pure: the caller stores the result, or forgets it.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,38 +17,23 @@ import msgspec
 from pi_actors.core.catalog import Catalog
 from pi_actors.core.decider import (
     Abort,
-    AbortedAbove,
     At,
-    Command,
     Decision,
-    Ended,
-    Event,
     Fault,
     Mark,
+    Orphan,
     Quarantined,
     Send,
+    SpawnAgent,
+    SpawnWork,
+    WriteMemo,
 )
 from pi_actors.core.errors import CommandRefused, NotFound
 from pi_actors.core.ids import NOBODY, ActorId, Position
-from pi_actors.core.lifecycle import (
-    AbortMarked,
-    AgentSpawned,
-    Outcome,
-    OutcomeHeld,
-    WorkEnded,
-    WorkSpawned,
-)
+from pi_actors.core.ledger import Delivery, Drafted, Finish, KernelRuleBroken, Ledger
+from pi_actors.core.lifecycle import AgentSpawned, Outcome
 from pi_actors.core.settings import Settings
-from pi_actors.core.state import Actor, Blocked, Kinds, SessionState, above, below, evolve, is_cancelled
-
-
-class Drafted(NamedTuple):
-    """An event of the commit: its place, whom it changes, what caused it."""
-
-    position: Position
-    actor: ActorId
-    cause: Position
-    event: Event
+from pi_actors.core.state import Actor, Kinds, SessionState, kind_of
 
 
 class Settled(NamedTuple):
@@ -95,10 +79,6 @@ def spawn_agent(session: SessionState, event: AgentSpawned, given: Circumstances
     return cascade.run_spawn(event)
 
 
-class KernelRuleBroken(Exception):
-    """A decision that the kernel cannot carry out; the actor that made it is faulted."""
-
-
 class _Broke(Exception):
     def __init__(self, actor: ActorId, detail: str) -> None:
         super().__init__(detail)
@@ -106,98 +86,81 @@ class _Broke(Exception):
         self.detail = detail
 
 
-class _Delivery(NamedTuple):
-    to: ActorId
-    command: Command
-    cause: Position
-    addressed: bool
-
-
-class _Finish(NamedTuple):
-    actor: ActorId
-    outcome: Outcome
-    cause: Position
-
-
 class _Cascade:
     """One attempt. Mutable, and forgotten afterwards."""
 
     def __init__(self, session: SessionState, given: Circumstances, faulted: dict[ActorId, str]) -> None:
-        self.session = session
+        self.ledger = Ledger(session, given.kinds, given.now_us)
         self.given = given
         self.faulted = faulted
-        self.drafts: list[Drafted] = []
-        self.queue: deque[_Delivery | _Finish] = deque()
         self.reply: msgspec.Struct | None = None
 
     def run(self, commands: Sequence[Send], cause: Position) -> Settled:
+        steps = self.ledger.steps
         for command in commands:
-            self.queue.append(_Delivery(command.to, command.command, cause, addressed=True))
-            while self.queue:
-                step = self.queue.popleft()
-                match step:
-                    case _Delivery():
-                        self._deliver(step)
-                    case _Finish():
-                        self._finish(step.actor, step.outcome, step.cause)
-        return Settled(self.session, self.drafts, self.reply)
+            steps.append(Delivery(command.to, command.command, cause, addressed=True))
+            while steps:
+                step = steps.popleft()
+                if isinstance(step, Delivery):
+                    self._deliver(step)
+                else:
+                    self.ledger.finish(step.actor, step.outcome, step.cause)
+        return Settled(self.ledger.session, self.ledger.drafts, self.reply)
 
     def run_spawn(self, event: AgentSpawned) -> Settled:
-        self._spawn(event, NOBODY)
-        return Settled(self.session, self.drafts, None)
+        self.ledger.spawn(event, NOBODY)
+        return Settled(self.ledger.session, self.ledger.drafts, None)
 
-    # Delivering
-
-    def _deliver(self, step: _Delivery) -> None:
-        actor = self.session.actors.get(step.to)
+    def _deliver(self, step: Delivery) -> None:
+        """Let the recipient decide, unless the kernel answers in its place."""
+        actor = self.ledger.session.actors.get(step.to)
         if actor is None or actor.ended:
             return
         if isinstance(step.command, Mark):
-            self._mark(actor, step.cause)
-        elif actor.held is None and not self._delivered_by_kernel(actor, step):
-            decision = self._decide(actor, step)
-            self._carry_out(actor, decision, step)
+            self.ledger.mark(actor, step.cause)
+        elif actor.held is None and not self._answered_by_kernel(actor, step):
+            self._carry_out(actor, self._decide(actor, step), step)
 
-    def _delivered_by_kernel(self, actor: Actor, step: _Delivery) -> bool:
-        """Whether the kernel answers itself: for broken actors, missing code and faults."""
-        if step.to in self.faulted and not actor.is_agent:
-            self._finish(actor.id, Outcome(status="faulted", detail=self.faulted[step.to]), step.cause)
-            return True
-        if isinstance(step.command, Fault):
-            self._finish(actor.id, Outcome(status="faulted", detail=step.command.detail), step.cause)
-            return True
-        match actor.state:
-            case Quarantined() as broken:
-                self._deliver_to_quarantined(actor, broken, step)
-                return True
-            case Blocked():
-                if isinstance(step.command, Abort):
-                    self._finish(
-                        actor.id, Outcome(status="orphaned", detail=f"no kind {actor.kind!r}"), step.cause
-                    )
-                return True
+    def _answered_by_kernel(self, actor: Actor, step: Delivery) -> bool:
+        """Faults, missing code, broken actors, and what every actor's code may ask for."""
+        finish = self.ledger.finish
+        match step.command:
+            case _ if step.to in self.faulted and not actor.is_agent:
+                finish(actor.id, Outcome(status="faulted", detail=self.faulted[step.to]), step.cause)
+            case Fault(detail=detail):
+                finish(actor.id, Outcome(status="faulted", detail=detail), step.cause)
+            case Orphan(detail=detail):
+                finish(actor.id, Outcome(status="orphaned", detail=detail), step.cause)
+            case WriteMemo() as memo:
+                self.reply = self.ledger.write_memo(actor, memo, step.cause)
+            case SpawnWork() | SpawnAgent() as spawn:
+                self.reply = self.ledger.spawn_below(actor, spawn, step.cause)
+            case _ if isinstance(actor.state, Quarantined):
+                self._deliver_to_quarantined(actor, actor.state, step)
             case _:
                 return False
+        return True
 
-    def _deliver_to_quarantined(self, actor: Actor, broken: Quarantined, step: _Delivery) -> None:
+    def _deliver_to_quarantined(self, actor: Actor, broken: Quarantined, step: Delivery) -> None:
         what = f"event {broken.topic} at position {broken.position} does not fit its state"
         if actor.is_agent:
             if step.addressed:
                 raise CommandRefused(f"agent {actor.id} is quarantined: {what}. Start another agent.")
         elif isinstance(step.command, Abort):
-            self._finish(actor.id, Outcome(status="faulted", reason="quarantined", detail=what), step.cause)
+            outcome = Outcome(status="faulted", reason="quarantined", detail=what)
+            self.ledger.finish(actor.id, outcome, step.cause)
 
-    def _decide(self, actor: Actor, step: _Delivery) -> Decision:
+    def _decide(self, actor: Actor, step: Delivery) -> Decision:
         at = At(
             now_us=self.given.now_us,
             chance=self.given.chance,
-            position=self.session.position + 1,
+            position=self.ledger.session.position + 1,
             marked=actor.marked,
             settings=self.given.settings,
             catalog=self.given.catalog,
         )
         try:
-            return self.given.kinds[actor.kind].decide(actor.state, step.command, at)
+            return kind_of(self.given.kinds, actor.kind).decide(actor.state, step.command, at)
         except CommandRefused:
             if step.addressed:
                 raise
@@ -207,118 +170,23 @@ class _Cascade:
                 raise
             raise _Broke(actor.id, f"{type(error).__name__} in decide: {error}") from error
 
-    def _carry_out(self, actor: Actor, decision: Decision, step: _Delivery) -> None:
+    def _carry_out(self, actor: Actor, decision: Decision, step: Delivery) -> None:
         cause = step.cause
         try:
             for event in decision.events:
-                cause = self._record(actor, event, step.cause)
+                cause = self.ledger.record(actor, event, step.cause)
         except KernelRuleBroken as broken:
             detail = f"{broken}; it was deciding {type(step.command).__name__}"
             raise _Broke(actor.id, detail) from broken
         if step.addressed and decision.reply is not None:
             self.reply = decision.reply
         if decision.abort_below:
-            self._mark_below(actor.id, cause)
+            self.ledger.mark_below(actor.id, cause, background=decision.abort_background)
+        steps = self.ledger.steps
         for message in decision.messages:
-            self.queue.append(_Delivery(message.to, message.command, cause, addressed=False))
+            steps.append(Delivery(message.to, message.command, cause, addressed=False))
         if decision.finish is not None:
-            self.queue.append(_Finish(actor.id, decision.finish, cause))
-
-    # Recording
-
-    def _record(self, actor: Actor, event: Event, cause: Position) -> Position:
-        match event:
-            case WorkSpawned() | AgentSpawned():
-                return self._spawn(event, cause)
-            case _:
-                position = self._append(actor.id, event, cause)
-                now = self.session.actors[actor.id].state
-                if isinstance(now, Quarantined):
-                    raise KernelRuleBroken(f"{type(event).__name__} does not fit the actor's state")
-                return position
-
-    def _append(self, actor: ActorId, event: Event, cause: Position) -> Position:
-        position = self.session.position + 1
-        self.session = evolve(
-            self.session,
-            self.given.kinds,
-            position=position,
-            at_us=self.given.now_us,
-            actor=actor or position,
-            event=event,
-        )
-        self.drafts.append(Drafted(position, actor or position, cause, event))
-        return position
-
-    def _spawn(self, event: WorkSpawned | AgentSpawned, cause: Position) -> Position:
-        self._check_owner(event)
-        position = self._append(NOBODY, event, cause)
-        born = self.session.actors[position]
-        if born.live and any(is_cancelled(node) for node in above(self.session, born)):
-            self._append(position, AbortMarked(), position)
-        return position
-
-    def _check_owner(self, event: WorkSpawned | AgentSpawned) -> None:
-        if event.owner == NOBODY:
-            return
-        owner = self.session.actors.get(event.owner)
-        if owner is None or not owner.live:
-            raise KernelRuleBroken(f"owner {event.owner} of new work is not a live work actor")
-        if owner.held is not None or owner.marked:
-            raise KernelRuleBroken(f"owner {event.owner} of new work is completing or marked for abort")
-        if isinstance(event, WorkSpawned) and owner.agent != event.agent:
-            raise KernelRuleBroken(f"owner {event.owner} of new work belongs to another agent")
-        if isinstance(event, WorkSpawned) and event.background:
-            raise KernelRuleBroken("only work that an agent owns directly may be background")
-
-    # Ending
-
-    def _finish(self, id: ActorId, outcome: Outcome, cause: Position) -> None:
-        actor = self.session.actors.get(id)
-        if actor is None or actor.ended or actor.held is not None:
-            return
-        if actor.busy_below == 0:
-            self._end(actor, outcome, cause)
-            return
-        held = self._append(id, OutcomeHeld(outcome=outcome), cause)
-        if outcome.status != "completed":
-            self._mark_below(id, held)
-
-    def _end(self, actor: Actor, outcome: Outcome, cause: Position) -> None:
-        position = self._append(actor.id, WorkEnded(outcome=outcome), cause)
-        self._notify_parent(actor, outcome, position)
-        self._end_drained_above(actor, position)
-
-    def _notify_parent(self, actor: Actor, outcome: Outcome, cause: Position) -> None:
-        parent = self.session.actors.get(actor.parent)
-        if parent is not None and not parent.marked and parent.held is None:
-            drained = parent.busy_below == 0
-            ended = Ended(actor=actor.id, kind=actor.kind, outcome=outcome, drained=drained)
-            self.queue.append(_Delivery(parent.id, ended, cause, addressed=False))
-
-    def _end_drained_above(self, actor: Actor, cause: Position) -> None:
-        """End the nearest completing actor above that waited only for *actor*."""
-        for node in above(self.session, actor):
-            if node.busy_below > 0:
-                return
-            if node.held is not None and not node.ended:
-                self._end(node, node.held, cause)
-                return
-            if node.live:
-                return
-
-    # Marking
-
-    def _mark(self, actor: Actor, cause: Position) -> None:
-        if not actor.marked:
-            self._mark_below(actor.id, self._append(actor.id, AbortMarked(), cause))
-
-    def _mark_below(self, id: ActorId, cause: Position) -> None:
-        for node in list(below(self.session, id)):
-            if node.is_agent:
-                self.queue.append(_Delivery(node.id, AbortedAbove(), cause, addressed=False))
-            elif node.live and not node.marked:
-                self._append(node.id, AbortMarked(), cause)
+            steps.append(Finish(actor.id, decision.finish, cause))
 
 
 def require(session: SessionState, id: ActorId) -> Actor:

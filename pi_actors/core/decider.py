@@ -11,7 +11,7 @@ import msgspec
 
 from pi_actors.core.catalog import Catalog
 from pi_actors.core.ids import ActorId, Position
-from pi_actors.core.lifecycle import AgentSpawned, Outcome, WorkSpawned
+from pi_actors.core.lifecycle import AgentSpawned, Choices, Outcome, WorkSpawned
 from pi_actors.core.settings import Settings
 
 Event: TypeAlias = msgspec.Struct
@@ -50,7 +50,8 @@ class Decision(msgspec.Struct, frozen=True):
     ``events`` are the deciding actor's own; a WorkSpawned or AgentSpawned among them is the birth
     of a new actor, whose id is its position: ``at.position`` plus its place. ``finish`` ends the
     deciding actor after its messages were delivered, or holds the outcome while ordinary work
-    lives below it. ``abort_below`` marks everything ordinary below the deciding actor.
+    lives below it. ``abort_below`` marks everything ordinary below the deciding actor, with
+    ``abort_background`` also what is below boundaries and exists now.
     ``reply`` answers a caller; it is stored nowhere.
     """
 
@@ -58,6 +59,7 @@ class Decision(msgspec.Struct, frozen=True):
     messages: tuple[Send, ...] = ()
     finish: Outcome | None = None
     abort_below: bool = False
+    abort_background: bool = False
     reply: msgspec.Struct | None = None
 
 
@@ -109,11 +111,64 @@ class AbortWork(msgspec.Struct, frozen=True, kw_only=True):
     """The effect a marked actor owes once all below it is terminal: stop, then report Abort."""
 
 
+class WaitOver(msgspec.Struct, frozen=True, kw_only=True):
+    """From the kernel: all that the actor waited for is terminal; outcomes in the order of its list."""
+
+    outcomes: tuple[Outcome, ...]
+
+
+class WriteMemo(msgspec.Struct, frozen=True, kw_only=True):
+    """To the kernel, from an actor's code: remember this unless the name has a value. Answers Memo."""
+
+    name: str
+    value: bytes
+
+
+class Memo(msgspec.Struct, frozen=True, kw_only=True):
+    """The value that a name has, for good."""
+
+    value: bytes
+
+
+class SpawnWork(msgspec.Struct, frozen=True, kw_only=True):
+    """To the kernel, from an actor's code or a caller: a work actor below the addressed actor.
+
+    The memo ``name`` makes it safe to repeat: an actor that was spawned under it is found again.
+    Answers Spawned.
+    """
+
+    name: str
+    kind: str
+    version: int
+    input: bytes
+    background: bool = False
+
+
+class SpawnAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """To the kernel, from an actor's code: an agent owned by it, found again as with SpawnWork."""
+
+    name: str
+    choices: Choices
+
+
+class Spawned(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers SpawnWork and SpawnAgent; ``is_new``: it was not there before."""
+
+    id: ActorId
+    is_new: bool
+
+
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """From a caller: this work actor and everything ordinary below it must stop.
 
     The kernel carries it out, so it reaches completing and blocked actors too.
     """
+
+
+class Orphan(msgspec.Struct, frozen=True, kw_only=True):
+    """From the shell to a marked actor whose code this process does not have: give it up."""
+
+    detail: str
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from pi_actors.core.ids import NOBODY, ActorId
+from pi_actors.core.text import Json
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,12 +26,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a work actor ended. ``reason`` is a short code, ``detail`` is for people.
 
     interrupted: its effect is unknown. faulted: its code broke. orphaned: aborted with its code missing.
+    ``value`` is the JSON of what a custom actor completed with.
     """
 
     status: Literal["completed", "failed", "aborted", "interrupted", "faulted", "orphaned"]
     reason: str | None = None
     detail: str | None = None
     value: bytes | None = None
+
+    @property
+    def result(self) -> Json:
+        """What a custom actor completed with, as JSON; None where it gave nothing."""
+        return None if self.value is None else msgspec.json.decode(self.value)
 
 
 COMPLETED = Outcome(status="completed")
@@ -66,10 +73,31 @@ class OutcomeHeld(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     outcome: Outcome
 
 
+class WaitStarted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The actor waits until all of ``on`` are terminal.
+
+    ``known``: the outcomes of those that had ended before, in the order of ``on``. ``fail_fast``:
+    the first that holds or ends other than completed has the rest marked for abort.
+    """
+
+    on: tuple[ActorId, ...]
+    known: tuple[tuple[ActorId, Outcome], ...] = ()
+    fail_fast: bool = False
+
+
+class MemoWritten(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The actor remembers ``value`` (JSON) under ``name``, for good: the first writer wins."""
+
+    name: str
+    value: bytes
+
+
 class WorkEnded(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The actor is terminal. Nothing about it ever changes again."""
 
     outcome: Outcome
 
 
-KernelEvent: TypeAlias = AgentSpawned | WorkSpawned | AbortMarked | OutcomeHeld | WorkEnded
+KernelEvent: TypeAlias = (
+    AgentSpawned | WorkSpawned | AbortMarked | OutcomeHeld | WaitStarted | MemoWritten | WorkEnded
+)

@@ -9,7 +9,7 @@ so no commit ever walks the tree to find out.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import immutables
 import msgspec
@@ -19,27 +19,42 @@ from pi_actors.core.ids import NOBODY, ActorId, Position
 from pi_actors.core.lifecycle import (
     AbortMarked,
     AgentSpawned,
+    MemoWritten,
     Outcome,
     OutcomeHeld,
+    WaitStarted,
     WorkEnded,
     WorkSpawned,
 )
 
 AGENT_KIND = "pi.agent"
 Kinds: TypeAlias = Mapping[str, Kind[Any]]
-V = TypeVar("V")
 
 
-class Blocked(msgspec.Struct, frozen=True, kw_only=True):
-    """Stands for the state of an actor whose kind this process does not have."""
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """What an actor waits for: the actors ``on``, of which ``outcomes`` are known."""
 
-    kind: str
+    on: tuple[ActorId, ...]
+    fail_fast: bool
+    outcomes: tuple[tuple[ActorId, Outcome], ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of them are terminal."""
+        known = {id for id, _ in self.outcomes}
+        return all(id in known for id in self.on)
+
+    def in_order(self) -> tuple[Outcome, ...]:
+        """The outcomes in the order of ``on``."""
+        known = dict(self.outcomes)
+        return tuple(known[id] for id in self.on)
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
     """One node. ``parent``: its owner, or its agent where a work actor has no other owner.
 
     ``held``: the outcome is decided and waits for the work below. ``marked``: it must stop.
+    ``wait``: other actors it waits for. ``memos``: names and JSON values it remembers.
     ``busy_below``: ordinary children that are live or have something live below them.
     """
 
@@ -53,6 +68,8 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     held: Outcome | None = None
     marked: bool = False
     ended: bool = False
+    wait: Waiting | None = None
+    memos: tuple[tuple[str, bytes], ...] = ()
     busy_below: int = 0
 
     @property
@@ -88,10 +105,14 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     busy_agents: int = 0
     actors: Actors = immutables.Map()
     children: Children = immutables.Map()
+    waiters: Children = immutables.Map()
 
 
 EMPTY = SessionState()
-NO_CHILDREN: "immutables.Map[ActorId, None]" = immutables.Map()
+NONE: "immutables.Map[ActorId, None]" = immutables.Map()
+
+ANY_KIND: Final = "*"
+"""Under this name ``Kinds`` holds the kind of every actor whose own kind it does not hold."""
 
 
 def evolve(
@@ -101,27 +122,30 @@ def evolve(
 
     An event that its actor cannot have had quarantines that actor and nobody else.
     """
-    actors, children, uuid, change = session.actors, session.children, session.uuid, 0
+    growth = _Growth(session)
     match event:
         case AgentSpawned() | WorkSpawned():
-            actors, children, change = _spawn(actors, children, kinds, position, event)
-            if isinstance(event, AgentSpawned) and event.session_uuid is not None:
-                uuid = event.session_uuid
+            growth.spawn(_born(kinds, position, event))
         case AbortMarked():
-            actors = _change(actors, actor, marked=True)
+            growth.change(actor, marked=True)
         case OutcomeHeld():
-            actors = _change(actors, actor, held=event.outcome)
+            growth.change(actor, held=event.outcome)
+        case WaitStarted():
+            growth.wait(actor, event)
+        case MemoWritten():
+            growth.remember(actor, event)
         case WorkEnded():
-            actors, children, change = _end(actors, children, actor)
+            growth.end(actor, event.outcome)
         case _:
-            actors = _advance(actors, kinds, position, actor, event)
+            growth.advance(actor, kinds, position, event)
     return SessionState(
         position=position,
         at_us=at_us,
-        uuid=uuid,
-        busy_agents=session.busy_agents + change,
-        actors=actors,
-        children=children,
+        uuid=_uuid(session, event),
+        busy_agents=growth.busy_agents,
+        actors=growth.actors,
+        children=growth.children,
+        waiters=growth.waiters,
     )
 
 
@@ -131,19 +155,26 @@ def owed(actor: Actor, kinds: Kinds) -> tuple[Effect, ...]:
         return ()
     if actor.marked:
         return () if actor.busy_below else (AbortWork(),)
-    kind = kinds.get(actor.kind)
-    if kind is None or isinstance(actor.state, Quarantined | Blocked):
+    if actor.wait is not None or isinstance(actor.state, Quarantined):
         return ()
-    return kind.owed(actor.state)
+    return kind_of(kinds, actor.kind).owed(actor.state)
 
 
-def below(session: SessionState, actor: ActorId) -> Iterator[Actor]:
-    """Everything ordinary below *actor*, parents first, through terminal owners too."""
+def kind_of(kinds: Kinds, name: str) -> Kind[Any]:
+    """The kind of that name, or the one that stands for all kinds of users."""
+    return kinds.get(name) or kinds[ANY_KIND]
+
+
+def below(session: SessionState, actor: ActorId, *, background: bool = False) -> Iterator[Actor]:
+    """Everything ordinary below *actor*, parents first, through terminal owners too.
+
+    *background*: also background work and what is below it.
+    """
     waiting = [actor]
     while waiting:
         for child in session.children.get(waiting.pop(), ()):
             node = session.actors[child]
-            if not node.background:
+            if background or not node.background:
                 yield node
                 waiting.append(child)
 
@@ -162,55 +193,130 @@ def is_cancelled(actor: Actor) -> bool:
     return actor.live and (actor.marked or (actor.held is not None and actor.held.status != "completed"))
 
 
-def _change(actors: Actors, id: ActorId, **changes: object) -> Actors:
-    actor = actors.get(id)
-    return actors if actor is None else actors.set(id, msgspec.structs.replace(actor, **changes))
+def would_wait_in_a_circle(session: SessionState, waiter: ActorId, on: ActorId) -> bool:
+    """Whether *on* can only end after *waiter*: it is the waiter, owns it, or waits for one that does."""
+    seen: set[ActorId] = set()
+    needing = [waiter]
+    while needing:
+        id = needing.pop()
+        if id == on:
+            return True
+        actor = session.actors.get(id)
+        if actor is not None and id not in seen:
+            seen.add(id)
+            needing.append(actor.parent)
+            needing.extend(session.waiters.get(id, ()))
+    return False
 
 
-def _advance(actors: Actors, kinds: Kinds, position: Position, id: ActorId, event: Event) -> Actors:
-    actor = actors.get(id)
-    if actor is None or isinstance(actor.state, Quarantined | Blocked):
-        return actors
-    state = kinds[actor.kind].evolve(actor.state, position, event)
-    return actors.set(
-        id,
-        Actor(
-            id=actor.id,
-            kind=actor.kind,
-            agent=actor.agent,
-            owner=actor.owner,
-            parent=actor.parent,
-            state=state,
-            background=actor.background,
-            held=actor.held,
-            marked=actor.marked,
-            ended=actor.ended,
-            busy_below=actor.busy_below,
-        ),
-    )
+class _Growth:
+    """The next state in the making, for one event."""
+
+    def __init__(self, session: SessionState) -> None:
+        self.busy_agents = session.busy_agents
+        self.actors = session.actors
+        self.children = session.children
+        self.waiters = session.waiters
+
+    def change(self, id: ActorId, **changes: object) -> None:
+        actor = self.actors.get(id)
+        if actor is not None and not actor.ended:
+            self.actors = self.actors.set(id, msgspec.structs.replace(actor, **changes))
+
+    def advance(self, id: ActorId, kinds: Kinds, position: Position, event: Event) -> None:
+        actor = self.actors.get(id)
+        if actor is None or actor.ended or isinstance(actor.state, Quarantined):
+            return
+        state = kind_of(kinds, actor.kind).evolve(actor.state, position, event)
+        self.actors = self.actors.set(id, msgspec.structs.replace(actor, state=state))
+
+    def spawn(self, node: Actor) -> None:
+        self.actors = self.actors.set(node.id, node)
+        if node.parent != NOBODY:
+            siblings = self.children.get(node.parent, NONE)
+            self.children = self.children.set(node.parent, siblings.set(node.id, None))
+        if node.live and not node.background:
+            self._count(node.parent, +1)
+
+    def end(self, id: ActorId, outcome: Outcome) -> None:
+        actor = self.actors.get(id)
+        if actor is None or not actor.live:
+            return
+        self._stop_waiting(actor)
+        ended = msgspec.structs.replace(actor, ended=True, held=None, marked=False, wait=None)
+        self.actors = self.actors.set(id, ended)
+        if not actor.background and actor.busy_below == 0:
+            self._count(actor.parent, -1)
+        self._tell_waiters(id, outcome)
+        self._prune(id)
+
+    def wait(self, id: ActorId, event: WaitStarted) -> None:
+        actor = self.actors.get(id)
+        if actor is None or not actor.live:
+            return
+        wait = Waiting(on=event.on, fail_fast=event.fail_fast, outcomes=event.known)
+        known = {each for each, _ in event.known}
+        for target in event.on:
+            if target not in known:
+                self.waiters = self.waiters.set(target, self.waiters.get(target, NONE).set(id, None))
+        self.change(id, wait=None if wait.is_over else wait)
+
+    def remember(self, id: ActorId, event: MemoWritten) -> None:
+        actor = self.actors.get(id)
+        if actor is not None and all(name != event.name for name, _ in actor.memos):
+            self.change(id, memos=(*actor.memos, (event.name, event.value)))
+
+    def _count(self, id: ActorId, change: int) -> None:
+        """Tell *id* and whoever is above that one more (or less) ordinary child is busy."""
+        while id != NOBODY:
+            actor = self.actors.get(id)
+            if actor is None:
+                return
+            counted = msgspec.structs.replace(actor, busy_below=actor.busy_below + change)
+            self.actors = self.actors.set(id, counted)
+            if actor.busy == counted.busy or actor.background:
+                return
+            id = actor.parent
+        self.busy_agents += change
+
+    def _tell_waiters(self, id: ActorId, outcome: Outcome) -> None:
+        for waiter in self.waiters.get(id, ()):
+            actor = self.actors.get(waiter)
+            if actor is not None and actor.wait is not None:
+                outcomes = (*actor.wait.outcomes, (id, outcome))
+                wait = msgspec.structs.replace(actor.wait, outcomes=outcomes)
+                self.change(waiter, wait=None if wait.is_over else wait)
+        if id in self.waiters:
+            self.waiters = self.waiters.delete(id)
+
+    def _stop_waiting(self, actor: Actor) -> None:
+        for target in () if actor.wait is None else actor.wait.on:
+            others = self.waiters.get(target, NONE)
+            if actor.id in others:
+                others = others.delete(actor.id)
+                self.waiters = self.waiters.set(target, others) if others else self.waiters.delete(target)
+
+    def _prune(self, id: ActorId) -> None:
+        """Forget terminal actors that own nothing any more, upwards."""
+        while id != NOBODY:
+            actor = self.actors.get(id)
+            if actor is None or not actor.ended or id in self.children:
+                return
+            self.actors = self.actors.delete(id)
+            siblings = self.children[actor.parent].delete(id)
+            if siblings:
+                self.children = self.children.set(actor.parent, siblings)
+            else:
+                self.children = self.children.delete(actor.parent)
+            id = actor.parent
 
 
-def _spawn(
-    actors: Actors, children: Children, kinds: Kinds, id: Position, event: AgentSpawned | WorkSpawned
-) -> tuple[Actors, Children, int]:
-    node = _node(kinds, id, event)
-    parent, change = node.parent, 0
-    actors = actors.set(id, node)
-    if parent != NOBODY:
-        siblings = children.get(parent, NO_CHILDREN)
-        children = children.set(parent, siblings.set(id, None))
-    if node.live and not node.background:
-        actors, change = _count(actors, parent, +1)
-    return actors, children, change
-
-
-def _node(kinds: Kinds, id: ActorId, event: AgentSpawned | WorkSpawned) -> Actor:
+def _born(kinds: Kinds, id: Position, event: AgentSpawned | WorkSpawned) -> Actor:
     if isinstance(event, AgentSpawned):
         kind, agent, parent, background = AGENT_KIND, id, event.owner, False
     else:
         kind, agent, background = event.kind, event.agent, event.background
         parent = event.owner or event.agent
-    born = kinds.get(kind)
     birth = Birth(id=id, agent=agent, owner=event.owner, event=event)
     return Actor(
         id=id,
@@ -218,47 +324,21 @@ def _node(kinds: Kinds, id: ActorId, event: AgentSpawned | WorkSpawned) -> Actor
         agent=agent,
         owner=event.owner,
         parent=parent,
-        state=Blocked(kind=kind) if born is None else born.initial(birth),
+        state=_first_state(kind_of(kinds, kind), birth),
         background=background,
     )
 
 
-def _end(actors: Actors, children: Children, id: ActorId) -> tuple[Actors, Children, int]:
-    actor, change = actors.get(id), 0
-    if actor is None or actor.ended:
-        return actors, children, change
-    actors = actors.set(id, msgspec.structs.replace(actor, ended=True, held=None, marked=False))
-    if actor.busy_below == 0 and not actor.background:
-        actors, change = _count(actors, actor.parent, -1)
-    actors, children = _prune(actors, children, id)
-    return actors, children, change
+def _first_state(kind: Kind[Any], birth: Birth) -> msgspec.Struct:
+    """The state the actor is born with; an input that is no input of its kind quarantines it."""
+    try:
+        state: msgspec.Struct = kind.initial(birth)
+    except msgspec.MsgspecError:
+        return Quarantined(position=birth.id, topic=type(birth.event).__name__)
+    return state
 
 
-def _count(actors: Actors, id: ActorId, change: int) -> tuple[Actors, int]:
-    """Tell *id* and whoever is above that one more (or less) ordinary child is busy.
-
-    Returns also by how much the number of busy ownerless agents changed.
-    """
-    while id != NOBODY:
-        actor = actors.get(id)
-        if actor is None:
-            return actors, 0
-        counted = msgspec.structs.replace(actor, busy_below=actor.busy_below + change)
-        actors = actors.set(id, counted)
-        if actor.busy == counted.busy or actor.background:
-            return actors, 0
-        id = actor.parent
-    return actors, change
-
-
-def _prune(actors: Actors, children: Children, id: ActorId) -> tuple[Actors, Children]:
-    """Forget terminal actors that own nothing any more, upwards."""
-    while id != NOBODY:
-        actor = actors.get(id)
-        if actor is None or not actor.ended or id in children:
-            break
-        actors = actors.delete(id)
-        siblings = children[actor.parent].delete(id)
-        children = children.set(actor.parent, siblings) if siblings else children.delete(actor.parent)
-        id = actor.parent
-    return actors, children
+def _uuid(session: SessionState, event: Event) -> str:
+    if isinstance(event, AgentSpawned) and event.session_uuid is not None:
+        return event.session_uuid
+    return session.uuid

@@ -18,10 +18,11 @@ import trio
 
 from pi_actors.actors.topics import index_of
 from pi_actors.core.catalog import Catalog
-from pi_actors.core.commit import Circumstances, Drafted, Settled, run_to_rest, spawn_agent
+from pi_actors.core.commit import Circumstances, Settled, run_to_rest, spawn_agent
 from pi_actors.core.decider import Send
 from pi_actors.core.errors import CommandRefused, PiActorsError, SessionClosed, SessionFailed, StoreError
 from pi_actors.core.ids import NOBODY, Position, SessionId
+from pi_actors.core.ledger import Drafted
 from pi_actors.core.lifecycle import AgentSpawned
 from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.settings import Settings

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import trio
 
-from pi_actors.core.decider import Abort, AbortWork, Command, Effect, Fault, Send
+from pi_actors.core.decider import AbortWork, Command, Effect, Fault, Send
 from pi_actors.core.errors import SessionClosed, SessionFailed, root_cause
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.lifecycle import WorkEnded
@@ -179,12 +179,6 @@ class Errands:
         if not running:
             del self._running[errand.actor]
         errand.ended.set()
-
-
-async def abort_work(errands: Errands, errand: Errand) -> None:
-    """The handler of AbortWork: the actor's errands have been cancelled; see them end, then abort."""
-    quiet = await errands.quiet(errand.actor)
-    await errand.report(Abort(still_running=not quiet))
 
 
 def _describe(error: BaseException) -> str:

@@ -11,8 +11,9 @@ from pi_actors.core.errors import InvalidValue, root_cause
 from pi_actors.core.messages import Diagnostic, DiagnosticCode, calls_of
 from pi_actors.core.text import normalise
 from pi_actors.runtime.errands import Errand
+from pi_actors.runtime.owning import Owning
 from pi_actors.runtime.reporting import Reports
-from pi_actors.runtime.shell import RUNNING, Running, Shell
+from pi_actors.runtime.shell import Shell
 from pi_actors.runtime.threads import run_plain
 from pi_actors.tools.context import ToolCall, ToolContext
 from pi_actors.tools.result import ToolResult, Verdict
@@ -82,14 +83,13 @@ async def _call(
     shell: Shell, errand: Errand, state: Started, tool: Tool, arguments: Arguments, reports: Reports
 ) -> ToolResult:
     context = await _context(shell, errand, state, reports)
-    token = RUNNING.set(Running(shell.line.shown.uuid, errand.agent))
     try:
-        if tool.is_async:
-            return await run(tool, context, arguments)
-        plain = partial(call_plain, tool, context, arguments)
-        return await run_plain(plain, limiter=shell.tool_threads, grace_ms=shell.settings.close_ms)
+        with shell.running(errand.actor):
+            if tool.is_async:
+                return await run(tool, context, arguments)
+            plain = partial(call_plain, tool, context, arguments)
+            return await run_plain(plain, limiter=shell.tool_threads, grace_ms=shell.settings.close_ms)
     finally:
-        RUNNING.reset(token)
         context.close()
 
 
@@ -123,6 +123,7 @@ async def _context(shell: Shell, errand: Errand, state: Started, reports: Report
         env=await shell.environment(shell.agent_state(errand.agent).choices.cwd),
         agent=shell.handles.agent(errand.agent),
         session=shell.handles.session(),
+        owning=Owning(shell, errand),
         spill_dir=shell.spill_dir,
     )
 

@@ -10,35 +10,39 @@ import trio
 from pi_actors.actors.agent.decider import KIND as AGENT
 from pi_actors.actors.agent.messages import PlaceInbox
 from pi_actors.actors.agent.state import AgentState
+from pi_actors.actors.custom.decider import KIND as CUSTOM
+from pi_actors.actors.custom.decider import CustomState
+from pi_actors.actors.custom.messages import RunStep
 from pi_actors.actors.generation.decider import KIND as GENERATION
 from pi_actors.actors.generation.decider import Retrying
 from pi_actors.actors.generation.messages import CallModel, PrepareRequest, WakeAt
 from pi_actors.actors.tool.decider import KIND as TOOL
 from pi_actors.actors.tool.messages import ReconcileTool, RunTool
-from pi_actors.core.decider import AbortWork, Effect
-from pi_actors.core.errors import SessionFailed
+from pi_actors.core.decider import AbortWork, Effect, Quarantined
+from pi_actors.core.errors import NotFound, SessionFailed
 from pi_actors.core.ids import ActorId, EntryId, Position, SessionId
-from pi_actors.core.lifecycle import AgentSpawned
+from pi_actors.core.lifecycle import AgentSpawned, Outcome, WorkEnded
 from pi_actors.core.record import Recorded
 from pi_actors.core.settings import Settings
-from pi_actors.core.state import Kinds, SessionState
+from pi_actors.core.state import Actor, Kinds, SessionState
 from pi_actors.runtime.asking import call_model, prepare_request, wake_at
 from pi_actors.runtime.bodies import Bodies
 from pi_actors.runtime.clock import Clock, microseconds
 from pi_actors.runtime.commit_line import CommitLine
-from pi_actors.runtime.errands import Errand, Errands, Handler, abort_work
+from pi_actors.runtime.errands import Errand, Errands, Handler
 from pi_actors.runtime.executing import reconcile_tool, run_tool
 from pi_actors.runtime.opening import fold_log
 from pi_actors.runtime.recovery import FoundRuns
 from pi_actors.runtime.registry import Registry
 from pi_actors.runtime.scopes import background
 from pi_actors.runtime.shell import Handles, Shell
+from pi_actors.runtime.stepping import abort_step, run_step, why_blocked
 from pi_actors.runtime.store import LiveStore
 from pi_actors.runtime.waiting import Waits
 from pi_actors.storage.codec import decode_row
 from pi_actors.tools.environment import EnvFactory
 
-KINDS: Kinds = {kind.name: kind for kind in (AGENT, GENERATION, TOOL)}
+KINDS: Kinds = {kind.name: kind for kind in (AGENT, GENERATION, TOOL, CUSTOM)}
 
 
 class LiveSession:
@@ -87,6 +91,7 @@ class LiveSession:
             clock=clock,
             env=env,
             handles=handles,
+            outcome_of=self.outcome_of,
             spill_dir=store.spill_dir(session_id),
             opened_at=state.position,
         )
@@ -94,9 +99,43 @@ class LiveSession:
             self.line,
             KINDS,
             _handlers(self),
-            may_start=self.found.may_start,
+            may_start=self._may_start,
             close_ms=settings.close_ms,
         )
+
+    def blocked(self, actor: Actor) -> str | None:
+        """Why *actor* cannot go on in this process, None where it can."""
+        if isinstance(actor.state, Quarantined):
+            what = f"event {actor.state.topic} at position {actor.state.position}"
+            return f"quarantined: {what} does not fit its state"
+        return why_blocked(self.shell, actor)
+
+    async def outcome_of(self, actor_id: ActorId) -> Outcome:
+        """The outcome of a work actor, as soon as it is stored.
+
+        Raises:
+            NotFound: there is no such work actor.
+        """
+        while True:
+            event = self.waits.settling(actor_id)
+            self.line.check_open()
+            actor = self.line.shown.actors.get(actor_id)
+            if actor is None or not actor.live:
+                return await self._stored_outcome(actor_id)
+            await event.wait()
+
+    async def _stored_outcome(self, actor_id: ActorId) -> Outcome:
+        session = self.line.session_id
+        position = await self.store.read(self.store.log.find_settled, session, actor_id)
+        recorded = None if position is None else await self.recorded(position)
+        if recorded is None or not isinstance(recorded.event, WorkEnded):
+            raise NotFound(f"there is no work actor {actor_id} in session {session!r}")
+        return recorded.event.outcome
+
+    def _may_start(self, actor: Actor, effect: Effect) -> bool:
+        if not self.found.may_start(actor, effect):
+            return False
+        return not isinstance(effect, RunStep) or why_blocked(self.shell, actor) is None
 
     async def recorded(self, position: Position) -> Recorded | None:
         """The acknowledged event at *position*, None where there is none."""
@@ -121,7 +160,8 @@ class LiveSession:
     def next_wake_us(self) -> int | None:
         """The earliest stored deadline, in UTC microseconds."""
         states = (actor.state for actor in self.line.shown.actors.values())
-        return min((state.due_us for state in states if isinstance(state, Retrying)), default=None)
+        waiting = (state.due_us for state in states if isinstance(state, Retrying | CustomState))
+        return min((due_us for due_us in waiting if due_us is not None), default=None)
 
     async def run(self) -> None:
         """Once resumed: take up what was found unfinished, and run what is owed, until cancelled."""
@@ -201,7 +241,8 @@ def _handlers(live: LiveSession) -> dict[type[Effect], Handler]:
         await errand.report(PlaceInbox())
 
     async def abort(errand: Errand) -> None:
-        await abort_work(live.errands, errand)
+        quiet = await live.errands.quiet(errand.actor)
+        await abort_step(shell, errand, still_running=not quiet)
 
     shell = live.shell
     return {
@@ -212,4 +253,5 @@ def _handlers(live: LiveSession) -> dict[type[Effect], Handler]:
         CallModel: partial(call_model, shell),
         RunTool: partial(run_tool, shell),
         ReconcileTool: partial(reconcile_tool, shell),
+        RunStep: partial(run_step, shell),
     }

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 
 from pi_actors.actors.agent.messages import RecoverRun, ReleaseRun
 from pi_actors.actors.agent.state import AgentState
+from pi_actors.actors.custom.decider import CustomState
+from pi_actors.actors.custom.messages import RunStep
 from pi_actors.actors.generation.messages import WakeAt
 from pi_actors.core.decider import AbortWork, Effect, Recover, Send
-from pi_actors.core.ids import ActorId
+from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.state import Actor, Kinds, SessionState, below, owed
 
 
@@ -24,7 +26,7 @@ class FoundRuns:
 
     def may_start(self, actor: Actor, effect: Effect) -> bool:
         """Whether *effect* may run now: waiting and aborting always, the rest once taken up."""
-        return actor.agent not in self._agents or isinstance(effect, WakeAt | AbortWork)
+        return actor.agent not in self._agents or _waits(effect) or isinstance(effect, AbortWork)
 
     def ready(self, state: SessionState) -> list[ActorId]:
         """The found agents that owe something else than waiting and aborting."""
@@ -35,8 +37,9 @@ class FoundRuns:
         if agent not in self._agents:
             return ()
         self._agents.discard(agent)
-        work = (Send(actor.id, Recover()) for actor in self._work(state, agent) if not actor.marked)
-        return (Send(agent, RecoverRun()), *work)
+        work = (Send(actor.id, Recover()) for actor in self._work(state, agent))
+        last_step_below = max((_last_step(actor) for actor in below(state, agent)), default=0)
+        return (Send(agent, RecoverRun(last_step_below=last_step_below)), *work)
 
     def release(self, state: SessionState) -> list[Send]:
         """The commands that note an orderly close for every run that this process worked on."""
@@ -48,13 +51,29 @@ class FoundRuns:
 
     def _owes_work(self, state: SessionState, agent: ActorId) -> bool:
         return any(
-            not isinstance(effect, WakeAt | AbortWork)
+            not (_waits(effect) or isinstance(effect, AbortWork))
             for actor in self._work(state, agent)
             for effect in owed(actor, self._kinds)
         )
 
     def _work(self, state: SessionState, agent: ActorId) -> Iterator[Actor]:
         return (actor for actor in below(state, agent) if actor.live and actor.agent == agent)
+
+
+def _waits(effect: Effect) -> bool:
+    """Whether the effect begins with waiting for a stored deadline."""
+    return isinstance(effect, WakeAt) or (isinstance(effect, RunStep) and effect.due_us is not None)
+
+
+def _last_step(actor: Actor) -> Position:
+    """Where the actor's last real progress was stored; 0 for kinds whose progress is their agent's."""
+    match actor.state:
+        case AgentState(last_step=last_step):
+            return last_step
+        case CustomState(step=step) if step > actor.id:
+            return step
+        case _:
+            return 0
 
 
 def _has_run(actor: Actor) -> bool:

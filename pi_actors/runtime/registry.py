@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from pi_actors.core.ids import ActorId
 from pi_actors.core.lifecycle import Choices
 from pi_actors.models.protocol import Model, ToolSpec
 from pi_actors.models.providers import make_model
+from pi_actors.runtime.work import ActorKind
 from pi_actors.tools.environment import Env
 from pi_actors.tools.tool import Tool
 
@@ -40,26 +41,31 @@ class Registry:
         models: Mapping[str, Model],
         tools: Sequence[Tool],
         instructions: Instructions | None,
+        actors: Sequence[ActorKind[Any]] = (),
     ) -> None:
         self.tools: dict[str, Tool] = {}
+        self.kinds: dict[str, ActorKind[Any]] = {}
         self.models: dict[str, Model] = {}
         self._instructions = instructions
         self._default_model = None if model is None else self._default(model)
         self._default_tools = tuple(tool.name for tool in tools)
-        self.register(tools=tools, models=models)
+        self.register(tools=tools, models=models, actors=actors)
 
-    def register(self, *, tools: Sequence[Tool] = (), models: Mapping[str, Model] = {}) -> None:
+    def register(
+        self,
+        *,
+        tools: Sequence[Tool] = (),
+        models: Mapping[str, Model] = {},
+        actors: Sequence[ActorKind[Any]] = (),
+    ) -> None:
         """Add to the catalog.
 
         Raises:
-            CommandRefused: two different tools of one name. Nothing was added.
+            CommandRefused: two different tools or kinds of one name. Nothing was added.
         """
-        added: dict[str, Tool] = {}
-        for tool in tools:
-            if self.tools.get(tool.name, tool) is not tool or added.get(tool.name, tool) is not tool:
-                raise CommandRefused(f"there are two tools named {tool.name!r}; give one another name")
-            added[tool.name] = tool
-        self.tools.update(added)
+        new_tools, new_kinds = _by_name(self.tools, tools, "tools"), _by_name(self.kinds, actors, "kinds")
+        self.tools.update(new_tools)
+        self.kinds.update(new_kinds)
         self.models.update(models)
         self.facts = self._facts()
 
@@ -90,6 +96,12 @@ class Registry:
         if missing:
             known = ", ".join(sorted(self.tools)) or "none"
             raise UnknownName(f"there is no tool {missing[0]!r} in this process; it knows: {known}")
+
+    def check_kind(self, name: str) -> None:
+        """Raise UnknownName where this process has no kind of that name."""
+        if name not in self.kinds:
+            known = ", ".join(sorted(self.kinds)) or "none"
+            raise UnknownName(f"there is no actor kind {name!r} in this process; it knows: {known}")
 
     async def instructions(self, choices: Choices, context: PromptContext) -> str | None:
         """The instructions for these choices: the agent's own, or the session's, computed if need be."""
@@ -135,8 +147,26 @@ class Registry:
         return Catalog(
             tools={name: tool.facts() for name, tool in self.tools.items()},
             models=frozenset(self.models),
+            kinds=frozenset(self.kinds),
             default_model=self._default_model,
             default_tools=self._default_tools,
             instructions=text,
             instructions_computed=callable(self._instructions),
         )
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Named)
+
+
+def _by_name(known: Mapping[str, N], new: Sequence[N], what: str) -> dict[str, N]:
+    added: dict[str, N] = {}
+    for one in new:
+        if known.get(one.name, one) is not one or added.get(one.name, one) is not one:
+            raise CommandRefused(f"there are two {what} named {one.name!r}; give one another name")
+        added[one.name] = one
+    return added

@@ -1,6 +1,7 @@
 """What the errands of one open session share."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from inspect import isawaitable
 from pathlib import Path
@@ -11,6 +12,7 @@ import trio
 from pi_actors.actors.agent.state import AgentState
 from pi_actors.core.errors import NotFound
 from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.lifecycle import Outcome
 from pi_actors.core.settings import Settings
 from pi_actors.runtime.bodies import Bodies
 from pi_actors.runtime.clock import Clock
@@ -31,10 +33,10 @@ class Handles(NamedTuple):
 
 
 class Running(NamedTuple):
-    """Whose tool code is running in this task: waiting for these would be waiting for itself."""
+    """Whose code is running in this task, so that it can be kept from waiting for itself."""
 
     session_uuid: str
-    agent: ActorId
+    actor: ActorId
 
 
 RUNNING: ContextVar[Running | None] = ContextVar("RUNNING", default=None)
@@ -54,6 +56,7 @@ class Shell:
         clock: Clock,
         env: EnvFactory,
         handles: Handles,
+        outcome_of: Callable[[ActorId], Awaitable[Outcome]],
         spill_dir: Path | None,
         opened_at: Position,
     ) -> None:
@@ -64,11 +67,21 @@ class Shell:
         self.settings = settings
         self.clock = clock
         self.handles = handles
+        self.outcome_of = outcome_of
         self.spill_dir = spill_dir
         self.opened_at = opened_at
         self.tool_slots = trio.CapacityLimiter(settings.tools_max)
         self.tool_threads = trio.CapacityLimiter(settings.tool_threads_max)
         self._env = env
+
+    @contextmanager
+    def running(self, actor: ActorId) -> Generator[None]:
+        """Mark the code that runs in this task as the actor's, for the time of the body."""
+        token = RUNNING.set(Running(self.line.shown.uuid, actor))
+        try:
+            yield
+        finally:
+            RUNNING.reset(token)
 
     def agent_state(self, agent: ActorId) -> AgentState:
         """The shown state of *agent*.

@@ -69,3 +69,11 @@ class _Job(Generic[T]):
         if self._raised is not None:
             raise self._raised
         return self._returned[0]
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run a short function that blocks in a worker thread of its own.
+
+    Cancellation: cancelled means not started, returned means finished.
+    """
+    return await trio.to_thread.run_sync(function, limiter=trio.CapacityLimiter(1))

@@ -1,7 +1,8 @@
 """A handle to one agent: ask it, queue for it, look at it, stop it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from uuid import uuid4
 
 import msgspec
 
@@ -16,12 +17,13 @@ from pi_actors.actors.agent.messages import (
 )
 from pi_actors.actors.agent.state import AgentState
 from pi_actors.core.commit import require
-from pi_actors.core.decider import Command, Send
+from pi_actors.core.decider import Command, Send, Spawned
 from pi_actors.core.errors import CommandRefused, InvalidValue, Unanswered
 from pi_actors.core.ids import ActorId, EntryId
 from pi_actors.core.messages import Blob, Entry, Message, Text, user_message
 from pi_actors.core.text import Json, clean_json, clean_text
-from pi_actors.session.choices import Choosable, choices_from
+from pi_actors.runtime.choices import Choosable, choices_from
+from pi_actors.runtime.work import ActorKind
 from pi_actors.session.submission import Submission
 from pi_actors.session.usage import run_usage
 from pi_actors.session.values import Answer
@@ -29,6 +31,7 @@ from pi_actors.session.values import Answer
 if TYPE_CHECKING:
     from pi_actors.session.session import Session
 
+S = TypeVar("S")
 Content = str | Sequence[Text | Blob]
 """What an input says: text, or parts of text and images."""
 
@@ -124,8 +127,26 @@ class Agent:
             CommandRefused: asked inside a tool of this agent, which would wait for itself.
         """
         self._session.check_not_own(self.id)
-        await self._commit(AbortAgent())
+        await self._commit(AbortAgent(background=background))
         await self.wait_idle()
+
+    async def spawn(
+        self, kind: ActorKind[S], state: S, *, name: str | None = None, background: bool = False
+    ) -> ActorId:
+        """Spawn a durable actor of one's own kind, owned by this agent directly, and return its id.
+
+        With a *name* the same actor is found again, also after a restart. A *background* actor, and
+        what is below it, is left alone by ordinary aborts and not waited for.
+
+        Raises:
+            InvalidValue: *state* is no state of *kind*.
+            UnknownName: *kind* is not registered here. Nothing was stored.
+        """
+        self._session.live.registry.check_kind(kind.name)
+        born = kind.start(state, name=name or uuid4().hex)
+        reply = await self._commit(msgspec.structs.replace(born, background=background))
+        assert isinstance(reply, Spawned), reply
+        return reply.id
 
     async def release(self) -> None:
         """Let a held inbox go on."""

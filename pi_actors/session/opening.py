@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pi_actors.core.ids import SessionId
 from pi_actors.core.settings import Settings
@@ -14,6 +15,8 @@ from pi_actors.runtime.live import LiveSession, open_live
 from pi_actors.runtime.registry import Instructions, Registry
 from pi_actors.runtime.shell import Handles
 from pi_actors.runtime.store import LiveStore, open_live_store
+from pi_actors.runtime.threads import in_thread
+from pi_actors.runtime.work import ActorKind
 from pi_actors.session.session import Session
 from pi_actors.session.values import SessionInfo
 from pi_actors.storage.codec import Topics
@@ -47,6 +50,7 @@ class Store:
         model: Model | str | None = None,
         models: Mapping[str, Model] = {},
         tools: Sequence[Tool] = (),
+        actors: Sequence[ActorKind[Any]] = (),
         instructions: Instructions | None = None,
         settings: Settings = Settings(),
         env: EnvFactory | None = None,
@@ -54,7 +58,11 @@ class Store:
         resume: bool = True,
     ) -> AsyncGenerator[Session]:
         """Open one session of this store; as :func:`open_session`."""
-        registry = Registry(model=model, models=models, tools=tools, instructions=instructions)
+        made = partial(
+            Registry, model=model, models=models, tools=tools, instructions=instructions, actors=actors
+        )
+        # Naming a provider imports its libraries, which takes about a second.
+        registry = await in_thread(made) if isinstance(model, str) else made()
         clock = clock or SystemClock()
         session = Session(session_id)
 
@@ -91,6 +99,7 @@ async def open_session(
     model: Model | str | None = None,
     models: Mapping[str, Model] = {},
     tools: Sequence[Tool] = (),
+    actors: Sequence[ActorKind[Any]] = (),
     instructions: Instructions | None = None,
     settings: Settings = Settings(),
     env: EnvFactory | None = None,
@@ -101,7 +110,8 @@ async def open_session(
 
     *store*: a path, ``sqlite:path``, ``memory:`` (new and private each time) or an open Store.
     *model*: the default of every agent, as ``provider:name`` or an object; *models*: further ones.
-    *tools*: what agents may call unless they choose otherwise. *instructions*: text, or a function
+    *tools*: what agents may call unless they choose otherwise. *actors*: durable kinds of one's own.
+    *instructions*: text, or a function
     that computes it. *env* builds the world of a tool call from its agent's cwd. With
     ``resume=False`` commands are stored and nothing runs until ``session.resume()``.
 
@@ -120,6 +130,7 @@ async def open_session(
             model=model,
             models=models,
             tools=tools,
+            actors=actors,
             instructions=instructions,
             settings=settings,
             env=env,

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import trio
 
@@ -11,14 +11,16 @@ from pi_actors.core.commit import require
 from pi_actors.core.decider import Mark, Send
 from pi_actors.core.errors import CommandRefused, NotFound
 from pi_actors.core.ids import NOBODY, ROOT, ActorId, Position, SessionId, SubmissionId
-from pi_actors.core.lifecycle import AgentSpawned, Choices, Outcome, WorkEnded
+from pi_actors.core.lifecycle import AgentSpawned, Choices, Outcome
 from pi_actors.core.messages import Usage
+from pi_actors.core.state import would_wait_in_a_circle
 from pi_actors.models.protocol import Model
+from pi_actors.runtime.choices import choices_from
 from pi_actors.runtime.clock import instant
 from pi_actors.runtime.live import LiveSession
 from pi_actors.runtime.shell import RUNNING
+from pi_actors.runtime.work import ActorKind
 from pi_actors.session.agent import Agent
-from pi_actors.session.choices import choices_from
 from pi_actors.session.folded import FoldedSession
 from pi_actors.session.submission import Submission
 from pi_actors.session.tree import nodes_of
@@ -69,10 +71,20 @@ class Session:
         """The position of the last acknowledged event."""
         return self.live.line.shown.position
 
-    def register(self, *, tools: Sequence[Tool] = (), models: Mapping[str, Model] = {}) -> None:
-        """Add to what this process can execute. Raises CommandRefused where a tool's name is taken."""
+    def register(
+        self,
+        *,
+        tools: Sequence[Tool] = (),
+        models: Mapping[str, Model] = {},
+        actors: Sequence[ActorKind[Any]] = (),
+    ) -> None:
+        """Add to what this process can execute; actors that waited for it go on.
+
+        Raises:
+            CommandRefused: the name of a tool or kind is taken by another. Nothing was added.
+        """
         self.live.line.check_open()
-        self.live.registry.register(tools=tools, models=models)
+        self.live.registry.register(tools=tools, models=models, actors=actors)
         self.live.refresh()
 
     async def spawn(
@@ -129,7 +141,7 @@ class Session:
         """
         actor = self.live.line.ahead.actors.get(actor_id)
         if actor is None or actor.ended:
-            await self._ended(actor_id)
+            await self.live.outcome_of(actor_id)
             return "terminal"
         if actor.is_agent:
             raise NotFound(f"{actor_id} is an agent, not a work actor; use agent.abort()")
@@ -142,15 +154,9 @@ class Session:
         Raises:
             NotFound: there is no such work actor.
         """
-        live = self.live
-        while True:
-            event = live.waits.settling(actor_id)
-            live.line.check_open()
-            actor = live.line.shown.actors.get(actor_id)
-            if actor is None or not actor.live:
-                return await self._ended(actor_id)
-            self.check_not_own(actor.agent)
-            await event.wait()
+        self.live.line.check_open()
+        self.check_not_own(actor_id)
+        return await self.live.outcome_of(actor_id)
 
     async def wait_idle(self) -> None:
         """Return when every ownerless agent is idle."""
@@ -159,7 +165,8 @@ class Session:
 
     def tree(self) -> list[ActorNode]:
         """Every agent and every live work actor, oldest first."""
-        return nodes_of(self.live.line.shown)
+        self.live.line.check_open()
+        return nodes_of(self.live)
 
     async def usage(self) -> Usage:
         """What all agents have used, each response counted once."""
@@ -184,14 +191,14 @@ class Session:
         assert self._folded is not None, "a session is bound before anyone holds it"
         return await self._folded.current()
 
-    def check_not_own(self, agent: ActorId | None) -> None:
-        """Refuse to let a tool wait for the agent it runs for, or (None) for its whole session."""
+    def check_not_own(self, on: ActorId | None) -> None:
+        """Refuse to let a tool or a step wait for what waits for it; None stands for the session."""
         running = RUNNING.get()
         if running is None or running.session_uuid != self.uuid:
             return
-        if agent is None or agent == running.agent:
-            what = "its own session" if agent is None else "the agent it runs for"
-            raise CommandRefused(f"a tool cannot wait for {what}: that would be waiting for itself")
+        if on is None or would_wait_in_a_circle(self.live.line.shown, running.actor, on):
+            what = "its own session" if on is None else f"{on}, which waits for it"
+            raise CommandRefused(f"code of actor {running.actor} cannot wait for {what}: it would never end")
 
     @asynccontextmanager
     async def request(
@@ -225,14 +232,6 @@ class Session:
                 f"request id {request_id!r} was used for {found[1]} {found[0]}, not for an {kind}"
             )
         return found[0]
-
-    async def _ended(self, actor_id: ActorId) -> Outcome:
-        live = self.live
-        position = await live.store.read(live.store.log.find_settled, self.id, actor_id)
-        recorded = None if position is None else await live.recorded(position)
-        if recorded is None or not isinstance(recorded.event, WorkEnded):
-            raise NotFound(f"there is no work actor {actor_id} in session {self.id!r}")
-        return recorded.event.outcome
 
 
 REQUEST_ID_MAX = 500

@@ -3,18 +3,20 @@
 from typing import Literal
 
 from pi_actors.actors.agent.state import AgentState
-from pi_actors.core.decider import Quarantined
-from pi_actors.core.state import Actor, Blocked, SessionState
+from pi_actors.core.state import Actor, SessionState
+from pi_actors.runtime.live import LiveSession
 from projections.tree import ActorNode
 
 
-def nodes_of(state: SessionState) -> list[ActorNode]:
-    """Every agent and every live work actor of *state*, oldest first."""
+def nodes_of(live: LiveSession) -> list[ActorNode]:
+    """Every agent and every live work actor of the shown state, oldest first."""
+    state = live.line.shown
     shown = (actor for actor in state.actors.values() if not actor.ended)
-    return sorted((_node(state, actor) for actor in shown), key=lambda node: node.id)
+    nodes = (_node(state, actor, live.blocked(actor)) for actor in shown)
+    return sorted(nodes, key=lambda node: node.id)
 
 
-def _node(state: SessionState, actor: Actor) -> ActorNode:
+def _node(state: SessionState, actor: Actor, blocked: str | None) -> ActorNode:
     stopping = actor.held is not None or actor.marked
     return ActorNode(
         id=actor.id,
@@ -23,9 +25,9 @@ def _node(state: SessionState, actor: Actor) -> ActorNode:
         owner=actor.owner,
         background=actor.background,
         state=_condition(actor),
-        waiting_on=_busy_children(state, actor) if stopping else (),
+        waiting_on=_busy_children(state, actor) if stopping else _waited_for(actor),
         abort_requested=actor.marked,
-        blocked=_blocked(actor),
+        blocked=blocked,
     )
 
 
@@ -37,14 +39,11 @@ def _condition(actor: Actor) -> Literal["pending", "completing", "busy", "waitin
     return "waiting" if actor.busy else "idle"
 
 
-def _blocked(actor: Actor) -> str | None:
-    match actor.state:
-        case Blocked(kind=kind):
-            return f"this process has no kind {kind!r}"
-        case Quarantined(position=position, topic=topic):
-            return f"quarantined: event {topic} at position {position} does not fit its state"
-        case _:
-            return None
+def _waited_for(actor: Actor) -> tuple[int, ...]:
+    if actor.wait is None:
+        return ()
+    known = {id for id, _ in actor.wait.outcomes}
+    return tuple(id for id in actor.wait.on if id not in known)
 
 
 def _busy_children(state: SessionState, actor: Actor) -> tuple[int, ...]:

@@ -93,8 +93,14 @@ class LockFile:
         os.pwrite(self.descriptor, msgspec.json.encode(holder), 0)
 
     def close(self) -> None:
-        """Close the file, and with it give back a lock. May be called again."""
+        """Give back a lock and close the file. May be called again.
+
+        The lock is given back by itself, because a child forked a moment ago may not have closed its
+        copy of the descriptor yet.
+        """
         with _forks:
+            if self.descriptor >= 0:
+                self.unlock()
             self.close_in_child()
 
     def close_in_child(self) -> None:

@@ -1,12 +1,15 @@
 """What a tool function is given besides its arguments."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from pi_actors.core.decider import SpawnWork
 from pi_actors.core.errors import CommandRefused, InvalidValue
-from pi_actors.core.ids import EntryId
+from pi_actors.core.ids import ActorId, EntryId
+from pi_actors.core.lifecycle import Outcome
 from pi_actors.core.messages import Diagnostic
 from pi_actors.core.text import Json, clean_json, clean_text
 from pi_actors.core.window import clean_output
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from pi_actors.session import Agent, Session
 
 Level: TypeAlias = Literal["info", "warn", "error"]
+State_contra = TypeVar("State_contra", contravariant=True)
+State = TypeVar("State")
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +52,39 @@ class ToolPort(Protocol):
         ...
 
 
+class AgentLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How many agents one may have below it; None is no limit.
+
+    ``depth_max``: levels of agents below a root. ``children_max``: agents that one agent's tools have
+    spawned, ever. ``concurrent_max``: those of them that are busy.
+    """
+
+    depth_max: int | None = None
+    children_max: int | None = None
+    concurrent_max: int | None = None
+
+
+UNLIMITED: Final = AgentLimits()
+
+
+class Startable(Protocol[State_contra]):
+    """An actor kind, as far as spawning goes."""
+
+    def start(self, state: State_contra, *, name: str = "") -> SpawnWork: ...
+
+
+class Ownership(Protocol):
+    """What a running call may remember and own. The runtime implements it."""
+
+    async def memo(self, name: str, candidate: Json) -> Json: ...
+
+    async def spawn(self, born: SpawnWork) -> ActorId: ...
+
+    async def spawn_agent(self, name: str, choices: Mapping[str, object], limits: AgentLimits) -> "Agent": ...
+
+    async def wait(self, on: Sequence[ActorId], *, fail_fast: bool) -> tuple[Outcome, ...]: ...
+
+
 class ToolContext:
     """A running call, as its tool sees it. It is closed when the call has its result.
 
@@ -63,6 +101,7 @@ class ToolContext:
         env: Env,
         agent: "Agent",
         session: "Session",
+        owning: Ownership,
         spill_dir: Path | None = None,
     ) -> None:
         self.call = call
@@ -72,6 +111,7 @@ class ToolContext:
         self.session = session
         self.spill_dir = spill_dir
         self._port = port
+        self._owning = owning
         self._closed = False
 
     def output(self, text: str) -> None:
@@ -107,6 +147,46 @@ class ToolContext:
         """
         self._check_open("details")
         await self._port.details(clean_json(value, "the details of a tool"))
+
+    async def memo(self, name: str, candidate: Json) -> Json:
+        """Return the value first stored under *name* for this call: *candidate*, unless there is one.
+
+        Raises:
+            InvalidValue: *candidate* is not JSON.
+        """
+        self._check_open("a memo")
+        return await self._owning.memo(name, clean_json(candidate, "a memo"))
+
+    async def spawn(self, kind: Startable[State], state: State, *, name: str | None = None) -> ActorId:
+        """Spawn a durable actor that this call owns. A rerun finds the one of the same *name* again.
+
+        Without a name the kind's serves, so a call that spawns several of a kind names them.
+        """
+        self._check_open("a spawn")
+        born = kind.start(state)
+        return await self._owning.spawn(msgspec.structs.replace(born, name=name or born.kind))
+
+    async def spawn_agent(
+        self, *, name: str = "agent", limits: AgentLimits = UNLIMITED, choices: Mapping[str, object] = {}
+    ) -> "Agent":
+        """Spawn an agent that this call owns, with its owner's choices changed as asked.
+
+        A rerun finds the agent of the same *name* again. *choices* are those of ``Agent.configure``.
+
+        Raises:
+            CommandRefused: a limit is reached; the message says which.
+            UnknownName: this process has no such tool or model.
+        """
+        self._check_open("a spawn")
+        return await self._owning.spawn_agent(name, choices, limits)
+
+    async def wait(self, *actors: ActorId, fail_fast: bool = False) -> tuple[Outcome, ...]:
+        """Return the outcomes of *actors*, in that order, once all are terminal.
+
+        *fail_fast*: the first that does not complete has the others aborted.
+        """
+        self._check_open("a wait")
+        return await self._owning.wait(actors, fail_fast=fail_fast)
 
     def close(self) -> None:
         """The call has its result: nothing is taken any more."""

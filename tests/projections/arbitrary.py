@@ -56,6 +56,8 @@ def _of(type_: inspect.Type, field: str | None) -> st.SearchStrategy[Any]:
             return st.one_of(*(_of(one, field) for one in types))
         case inspect.VarTupleType(item_type=item):
             return st.lists(_of(item, field), max_size=3).map(tuple)
+        case inspect.TupleType(item_types=items):
+            return st.tuples(*(_of(item, field) for item in items))
         case inspect.LiteralType(values=values):
             return st.sampled_from(values)
         case inspect.BytesType():

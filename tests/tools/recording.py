@@ -12,6 +12,7 @@ from pi_actors.tools.tool import run
 
 if TYPE_CHECKING:
     from pi_actors.session import Agent, Session
+    from pi_actors.tools.context import Ownership
 
 
 class RecordingPort:
@@ -45,6 +46,7 @@ def context(port: RecordingPort, env: Env, *, spill_dir: Path | None = None) -> 
         # No tool that is tested here asks for them.
         agent=cast("Agent", None),
         session=cast("Session", None),
+        owning=cast("Ownership", None),
         spill_dir=spill_dir,
     )
 

@@ -46,7 +46,7 @@ from pi_actors.actors.generation.messages import KIND as GENERATION_KIND
 from pi_actors.actors.generation.messages import RequestOpened, ResponsePlaced
 from pi_actors.core.decider import NOTHING, AbortedAbove, At, Decision, Effect, Ended, Event, Kind, Send
 from pi_actors.core.errors import AgentBusy, CommandRefused
-from pi_actors.core.ids import SubmissionId
+from pi_actors.core.ids import Position, SubmissionId
 from pi_actors.core.messages import Call, Message, Part, Text
 
 
@@ -64,7 +64,9 @@ def decide(state: AgentState, command: AgentCommand, at: At) -> Decision:
         case ReleaseInbox():
             return NOTHING if state.held is None else Decision(events=(InboxReleased(),))
         case AbortAgent():
-            return Decision(events=_withdraw_inputs(state), abort_below=True)
+            return Decision(
+                events=_withdraw_inputs(state), abort_below=True, abort_background=command.background
+            )
         case AbortedAbove():
             return Decision(events=_withdraw_inputs(state))
         case PlaceInbox():
@@ -78,7 +80,7 @@ def decide(state: AgentState, command: AgentCommand, at: At) -> Decision:
         case Ended():
             return _turn_ended(state, command, at)
         case RecoverRun():
-            return _recover(state, at)
+            return _recover(state, command, at)
         case ReleaseRun():
             return _release(state)
         case _:
@@ -242,20 +244,20 @@ def _turn_ended(state: AgentState, ended: Ended, at: At) -> Decision:
 # Recovery
 
 
-def _recover(state: AgentState, at: At) -> Decision:
+def _recover(state: AgentState, command: RecoverRun, at: At) -> Decision:
     """Count the recovery, or give the run up when too many in a row brought no step."""
     run = state.run
     if run is None or run.given_up:
         return NOTHING
-    attempt = _attempt(state, run)
+    attempt = _attempt(run, max(state.last_step, command.last_step_below))
     if attempt > at.settings.recoveries_max:
         return Decision(events=(RunGivenUp(run=run.id),), abort_below=True)
     return Decision(events=(RunRecovered(run=run.id, attempt=attempt),))
 
 
-def _attempt(state: AgentState, run: Run) -> int:
+def _attempt(run: Run, last_step: Position) -> int:
     """Recoveries in a row without a step, this one included unless it follows an orderly close."""
-    before = 0 if state.last_step > run.recovered_at else run.recoveries
+    before = 0 if last_step > run.recovered_at else run.recoveries
     return before if run.released else before + 1
 
 

@@ -203,7 +203,9 @@ class Configure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AbortAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """Withdraw queued inputs and mark everything ordinary below."""
+    """Withdraw queued inputs and mark everything ordinary below; ``background``: the rest as well."""
+
+    background: bool = False
 
 
 class ReleaseInbox(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +232,12 @@ class PlaceInbox(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecoverRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that found the run active is about to start its effects."""
+    """A process that found the run active is about to start its effects.
+
+    ``last_step_below``: the newest step of anything on ordinary traversal below the run.
+    """
+
+    last_step_below: Position = 0
 
 
 class ReleaseRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""The kinds of users: one decider for all of them, which knows states only as bytes."""

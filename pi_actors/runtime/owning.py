@@ -1,0 +1,111 @@
+"""What the code of a live work actor may remember and own: memos, actors, agents."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+import trio
+
+from pi_actors.actors.agent.state import AgentState
+from pi_actors.core.decider import Mark, Memo, Send, SpawnAgent, Spawned, SpawnWork, WriteMemo
+from pi_actors.core.errors import CommandRefused
+from pi_actors.core.ids import ActorId
+from pi_actors.core.lifecycle import Outcome
+from pi_actors.core.state import Actor, SessionState
+from pi_actors.core.text import Json, clean_json
+from pi_actors.runtime.choices import Choosable, choices_from
+from pi_actors.runtime.errands import Errand
+from pi_actors.runtime.shell import Shell
+from pi_actors.tools.context import AgentLimits
+
+if TYPE_CHECKING:
+    from pi_actors.session import Agent
+
+
+class Owning:
+    """For one errand's actor. Everything is found again by name when the errand runs again."""
+
+    def __init__(self, shell: Shell, errand: Errand) -> None:
+        self._shell = shell
+        self._errand = errand
+
+    async def memo(self, name: str, candidate: Json) -> Json:
+        """The value first stored under *name*: *candidate*, unless there is one."""
+        value = msgspec.json.encode(clean_json(candidate, f"the memo {name!r}"))
+        committed = await self._errand.report(WriteMemo(name=f"memo:{name}", value=value))
+        assert isinstance(committed.reply, Memo), committed
+        return cast(Json, msgspec.json.decode(committed.reply.value))
+
+    async def spawn(self, born: SpawnWork) -> ActorId:
+        """The actor spawned under this name, now or in an earlier run of the same actor."""
+        self._shell.registry.check_kind(born.kind)
+        committed = await self._errand.report(born)
+        return _spawned(committed.reply)
+
+    async def spawn_agent(self, name: str, choices: Mapping[str, object], limits: AgentLimits) -> "Agent":
+        """The agent spawned under this name, with its owner's choices changed as asked."""
+        line = self._shell.line
+        mine = self._shell.agent_state(self._errand.agent).choices
+        wanted = choices_from(self._shell.registry, mine, cast(Mapping[str, Choosable], choices))
+        if all(memo != f"spawned:{name}" for memo, _ in line.ahead.actors[self._errand.actor].memos):
+            _check_limits(line.ahead, self._errand.agent, limits)
+        committed = await self._errand.report(SpawnAgent(name=name, choices=wanted))
+        return self._shell.handles.agent(_spawned(committed.reply))
+
+    async def wait(self, on: Sequence[ActorId], *, fail_fast: bool) -> tuple[Outcome, ...]:
+        """The outcomes of *on*, in order. The wait itself is not stored; a rerun waits again."""
+        outcomes: dict[ActorId, Outcome] = {}
+
+        async def wait_one(id: ActorId) -> None:
+            outcomes[id] = await self._shell.handles.session().wait_actor(id)
+            if fail_fast and outcomes[id].status != "completed":
+                await self._shell.line.commit(*(Send(other, Mark()) for other in on if other not in outcomes))
+
+        async with trio.open_nursery() as nursery:
+            for id in on:
+                nursery.start_soon(wait_one, id)
+        return tuple(outcomes[id] for id in on)
+
+
+def _spawned(reply: msgspec.Struct | None) -> ActorId:
+    if not isinstance(reply, Spawned):
+        raise CommandRefused("the actor is being stopped, so it cannot own anything new")
+    return reply.id
+
+
+def _check_limits(state: SessionState, agent: ActorId, limits: AgentLimits) -> None:
+    depth = _depth(state, agent)
+    if limits.depth_max is not None and depth >= limits.depth_max:
+        raise CommandRefused(f"agents may be nested {limits.depth_max} deep and this one is at {depth}")
+    children = _children(state, agent)
+    if limits.children_max is not None and len(children) >= limits.children_max:
+        raise CommandRefused(f"this agent has spawned {len(children)} agents, the most it may")
+    busy = sum(child.busy or _has_run(child) for child in children)
+    if limits.concurrent_max is not None and busy >= limits.concurrent_max:
+        raise CommandRefused(f"{busy} agents of this one are at work, the most that may be; wait for one")
+
+
+def _depth(state: SessionState, agent: ActorId) -> int:
+    """How many agents are above *agent*."""
+    depth, node = 0, state.actors.get(state.actors[agent].parent)
+    while node is not None:
+        depth += node.is_agent
+        node = state.actors.get(node.parent)
+    return depth
+
+
+def _children(state: SessionState, agent: ActorId) -> list[Actor]:
+    """The agents that the work of *agent* owns."""
+    found: list[Actor] = []
+    waiting = list(state.children.get(agent, ()))
+    while waiting:
+        node = state.actors[waiting.pop()]
+        if node.is_agent:
+            found.append(node)
+        else:
+            waiting.extend(state.children.get(node.id, ()))
+    return found
+
+
+def _has_run(agent: Actor) -> bool:
+    return isinstance(agent.state, AgentState) and agent.state.run is not None
