@@ -49,6 +49,7 @@ from pi_actors.session import (
     Submission,
     open_session,
     open_store,
+    subagent_tools,
 )
 from pi_actors.tools import NOT_DONE, UNKNOWN, AgentLimits, Tool, ToolContext, ToolResult, tool
 from projections.tree import ActorNode
@@ -103,6 +104,7 @@ __all__ = [
     "Work",
     "open_session",
     "open_store",
+    "subagent_tools",
     "tool",
     "user_message",
 ]

@@ -48,7 +48,7 @@ class Owning:
         mine = self._shell.agent_state(self._errand.agent).choices
         wanted = choices_from(self._shell.registry, mine, cast(Mapping[str, Choosable], choices))
         if all(memo != f"spawned:{name}" for memo, _ in line.ahead.actors[self._errand.actor].memos):
-            _check_limits(line.ahead, self._errand.agent, limits)
+            check_limits(line.ahead, self._errand.agent, limits)
         committed = await self._errand.report(SpawnAgent(name=name, choices=wanted))
         return self._shell.handles.agent(_spawned(committed.reply))
 
@@ -73,7 +73,8 @@ def _spawned(reply: msgspec.Struct | None) -> ActorId:
     return reply.id
 
 
-def _check_limits(state: SessionState, agent: ActorId, limits: AgentLimits) -> None:
+def check_limits(state: SessionState, agent: ActorId, limits: AgentLimits) -> None:
+    """Raise CommandRefused where one more agent below *agent* would exceed a limit."""
     depth = _depth(state, agent)
     if limits.depth_max is not None and depth >= limits.depth_max:
         raise CommandRefused(f"agents may be nested {limits.depth_max} deep and this one is at {depth}")

@@ -61,8 +61,14 @@ class Registry:
         """Add to the catalog.
 
         Raises:
-            CommandRefused: two different tools or kinds of one name. Nothing was added.
+            CommandRefused: two different tools or kinds of one name, or a kind without a prefix.
+                Nothing was added.
         """
+        for kind in actors:
+            if "." not in kind.name:
+                raise CommandRefused(
+                    f"kind {kind.name!r} needs a prefix of its own, such as shop.{kind.name}"
+                )
         new_tools, new_kinds = _by_name(self.tools, tools, "tools"), _by_name(self.kinds, actors, "kinds")
         self.tools.update(new_tools)
         self.kinds.update(new_kinds)

@@ -118,12 +118,6 @@ class ActorKind(msgspec.Struct, Generic[S], frozen=True):
     version: int = 1
     migrate: Migrate[S] | None = None
 
-    def __post_init__(self) -> None:
-        if "." not in self.name or self.name.startswith("pi."):
-            raise ValueError(
-                f"a kind's name needs a prefix of its own, such as shop.payment, not {self.name!r}"
-            )
-
     def start(self, state: S, *, name: str = "") -> SpawnWork:
         """A child to be spawned with *state*.
 

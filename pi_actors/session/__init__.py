@@ -3,6 +3,7 @@
 from pi_actors.session.agent import Agent
 from pi_actors.session.opening import Store, open_session, open_store
 from pi_actors.session.session import Session
+from pi_actors.session.subagents import subagent_tools
 from pi_actors.session.submission import Submission
 from pi_actors.session.values import Answer, SessionInfo, Settled
 
@@ -16,4 +17,5 @@ __all__ = [
     "Submission",
     "open_session",
     "open_store",
+    "subagent_tools",
 ]

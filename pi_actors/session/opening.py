@@ -18,6 +18,7 @@ from pi_actors.runtime.store import LiveStore, open_live_store
 from pi_actors.runtime.threads import in_thread
 from pi_actors.runtime.work import ActorKind
 from pi_actors.session.session import Session
+from pi_actors.session.subagents import ANCHOR, REPORTER
 from pi_actors.session.values import SessionInfo
 from pi_actors.storage.codec import Topics
 from pi_actors.storage.log import Head, Log
@@ -58,8 +59,9 @@ class Store:
         resume: bool = True,
     ) -> AsyncGenerator[Session]:
         """Open one session of this store; as :func:`open_session`."""
+        kinds = (*actors, ANCHOR, REPORTER)
         made = partial(
-            Registry, model=model, models=models, tools=tools, instructions=instructions, actors=actors
+            Registry, model=model, models=models, tools=tools, instructions=instructions, actors=kinds
         )
         # Naming a provider imports its libraries, which takes about a second.
         registry = await in_thread(made) if isinstance(model, str) else made()

@@ -30,8 +30,7 @@ def subagent_tool(
 
     Exceeding a limit, or a child that ends without an answer, is an error for the model to read.
     """
-    given = {"model": model, "tools": tools, "instructions": instructions, "cwd": cwd}
-    choices = {choice: value for choice, value in given.items() if value is not None}
+    choices = given_choices(model=model, tools=tools, instructions=instructions, cwd=cwd)
 
     @tool(name=name, description=description, replay="safe")
     async def delegate(ctx: ToolContext, prompt: str) -> ToolResult:
@@ -47,6 +46,11 @@ def subagent_tool(
         return ToolResult(answer.text, details={"agent": child.id})
 
     return delegate
+
+
+def given_choices(**choices: object) -> dict[str, object]:
+    """The choices that are given, of those a subagent may be started with."""
+    return {choice: value for choice, value in choices.items() if value is not None}
 
 
 def _unanswered(unanswered: Unanswered) -> str:
