@@ -40,6 +40,7 @@ BLIND_EXCEPT: Final = {
     "pi_actors/runtime/executing.py": "tools and reconcilers are the user's; what they raise is stored",
     "pi_actors/runtime/scopes.py": "what a body raises is raised again, outside the nursery",
     "pi_actors/runtime/shell.py": "environments are the user's; instructions do without a broken one",
+    "pi_actors/runtime/work.py": "migrations are the user's; what they raise blocks their actor",
     "pi_actors/runtime/threads.py": "what a thread raises is raised again by whoever waits for it",
 }
 """Where everything may be caught: the doors, and those who answer for the code of others."""
@@ -48,11 +49,19 @@ UNTYPED: Final = {
     "pi_actors/core/decider.py": "a kind is generic in its state; its commands and events are its own",
     "pi_actors/core/state.py": "the kinds by name, each generic in a state of its own",
     "pi_actors/core/text.py": "Json, the one name for a value that was or becomes JSON",
+    "pi_actors/runtime/work.py": "a user's kinds by name, each generic in a state of its own",
 }
 """Where ``Any`` may stand: at the edge to JSON and to stored bytes."""
 
 NOT_NAMED_AFTER_A_FILE: Final = {
     "test_library_cases": "eventsourcing's own cases for recorders, run on ours",
+    "test_background_subagents": "a story: children that outlive aborts and restarts",
+    "test_checkout": "a story: a checkout of the user's own kinds",
+    "test_generation": "rules of a turn, met through an open session",
+    "test_readme": "what the README says",
+    "test_submissions": "rules of the inbox, met through an open session",
+    "test_tool": "the decider of one tool call",
+    "test_tools": "rules of tool calls, met through an open session",
     "test_sigkill_sweep": "a process killed at every append, and what must be true afterwards",
     "test_tidy": "the house rules",
 }

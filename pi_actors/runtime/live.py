@@ -80,6 +80,7 @@ class LiveSession:
         self.bodies = Bodies(store.log, session_id, store.topics, store.readers)
         self.line.listen(self.bodies.follow)
         self.found = FoundRuns(state, KINDS)
+        self.line.listen(self.found.follow)
         registry.reach_known(_chosen_models(state))
         self.resumed = trio.Event()
         self.shell = Shell(

@@ -7,13 +7,14 @@ only waits (for a deadline) is left alone until what it waits for has come.
 
 from collections.abc import Iterator
 
-from pi_actors.actors.agent.messages import RecoverRun, ReleaseRun
+from pi_actors.actors.agent.messages import RecoverRun, ReleaseRun, RunEnded
 from pi_actors.actors.agent.state import AgentState
 from pi_actors.actors.custom.decider import CustomState
 from pi_actors.actors.custom.messages import RunStep
 from pi_actors.actors.generation.messages import WakeAt
 from pi_actors.core.decider import AbortWork, Effect, Recover, Send
 from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.record import Commit
 from pi_actors.core.state import Actor, Kinds, SessionState, below, owed
 
 
@@ -23,6 +24,10 @@ class FoundRuns:
     def __init__(self, state: SessionState, kinds: Kinds) -> None:
         self._kinds = kinds
         self._agents = {actor.id for actor in state.actors.values() if _has_run(actor)}
+
+    def follow(self, commit: Commit, _: SessionState) -> None:
+        """A found run that ends without having been taken up, such as an aborted one, is past."""
+        self._agents.difference_update(each.actor for each in commit if isinstance(each.event, RunEnded))
 
     def may_start(self, actor: Actor, effect: Effect) -> bool:
         """Whether *effect* may run now: waiting and aborting always, the rest once taken up."""

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,7 +13,7 @@ from pi_actors.core.ids import ActorId
 from pi_actors.core.lifecycle import Choices
 from pi_actors.models.protocol import Model, ToolSpec
 from pi_actors.models.providers import make_model
-from pi_actors.runtime.work import ActorKind
+from pi_actors.runtime.work import AnyKind
 from pi_actors.tools.environment import Env
 from pi_actors.tools.tool import Tool
 
@@ -41,10 +41,10 @@ class Registry:
         models: Mapping[str, Model],
         tools: Sequence[Tool],
         instructions: Instructions | None,
-        actors: Sequence[ActorKind[Any]] = (),
+        actors: Sequence[AnyKind] = (),
     ) -> None:
         self.tools: dict[str, Tool] = {}
-        self.kinds: dict[str, ActorKind[Any]] = {}
+        self.kinds: dict[str, AnyKind] = {}
         self.models: dict[str, Model] = {}
         self._instructions = instructions
         self._default_model = None if model is None else self._default(model)
@@ -56,7 +56,7 @@ class Registry:
         *,
         tools: Sequence[Tool] = (),
         models: Mapping[str, Model] = {},
-        actors: Sequence[ActorKind[Any]] = (),
+        actors: Sequence[AnyKind] = (),
     ) -> None:
         """Add to the catalog.
 

@@ -1,7 +1,6 @@
 """The errands of custom actors: run a step, run the abort step; and why one cannot run here."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from pi_actors.runtime.clock import instant, microseconds
 from pi_actors.runtime.errands import Errand
 from pi_actors.runtime.owning import Owning
 from pi_actors.runtime.shell import Shell
-from pi_actors.runtime.work import ActorKind, Done, Failed, Next, Undecodable, Work
+from pi_actors.runtime.work import AnyKind, AnyNext, AnyWork, Done, Failed, Next, Undecodable, Work
 
 
 async def run_step(shell: Shell, errand: Errand) -> None:
@@ -75,9 +74,7 @@ def why_blocked(shell: Shell, actor: Actor) -> str | None:
     return None
 
 
-async def _advance(
-    shell: Shell, errand: Errand, kind: ActorKind[Any], state: CustomState, result: Next[Any]
-) -> None:
+async def _advance(shell: Shell, errand: Errand, kind: AnyKind, state: CustomState, result: AnyNext) -> None:
     """Report the next state; outcomes of actors that have ended are looked up until none is missing."""
     stored, due_us = kind.encode(result.state), None if result.at is None else microseconds(result.at)
     while True:
@@ -111,13 +108,13 @@ async def _ended(shell: Shell, on: Sequence[ActorId]) -> tuple[tuple[ActorId, Ou
     return tuple(known)
 
 
-def _kind_of(shell: Shell, id: ActorId) -> ActorKind[Any]:
+def _kind_of(shell: Shell, id: ActorId) -> AnyKind:
     return shell.registry.kinds[shell.line.shown.actors[id].kind]
 
 
 def _work(
-    shell: Shell, errand: Errand, kind: ActorKind[Any], state: CustomState, *, is_stopping: bool = False
-) -> Work[Any]:
+    shell: Shell, errand: Errand, kind: AnyKind, state: CustomState, *, is_stopping: bool = False
+) -> AnyWork:
     return Work(
         id=errand.actor,
         state=kind.decode(state.state, state.version),

@@ -7,7 +7,7 @@ state, so what it does outside should carry the idempotency key.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -153,6 +153,12 @@ class ActorKind(msgspec.Struct, Generic[S], frozen=True):
             raise
         except Exception as error:  # the door to migrations that users bring
             raise Undecodable(f"its state of version {version} cannot be taken up: {error}") from error
+
+
+AnyKind: TypeAlias = ActorKind[Any]
+AnyWork: TypeAlias = Work[Any]
+AnyNext: TypeAlias = Next[Any]
+"""Of a kind whose states are its own business."""
 
 
 class Undecodable(Exception):

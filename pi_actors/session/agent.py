@@ -1,7 +1,7 @@
 """A handle to one agent: ask it, queue for it, look at it, stop it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -185,7 +185,7 @@ class Agent:
         require(live.line.shown, self.id)
         return await live.bodies.entries(await live.entry_ids(self.id, before=before, limit=limit))
 
-    async def documents(self) -> dict[str, Any]:
+    async def documents(self) -> dict[str, Json]:
         """``pi.live``, ``pi.inbox``, ``pi.usage``, ``pi.agent`` and ``pi.provider``, as JSON."""
         return (await self._session.folded()).documents(self.id)
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pi_actors.core.ids import SessionId
 from pi_actors.core.settings import Settings
@@ -16,7 +16,7 @@ from pi_actors.runtime.registry import Instructions, Registry
 from pi_actors.runtime.shell import Handles
 from pi_actors.runtime.store import LiveStore, open_live_store
 from pi_actors.runtime.threads import in_thread
-from pi_actors.runtime.work import ActorKind
+from pi_actors.runtime.work import AnyKind
 from pi_actors.session.session import Session
 from pi_actors.session.subagents import ANCHOR, REPORTER
 from pi_actors.session.values import SessionInfo
@@ -51,7 +51,7 @@ class Store:
         model: Model | str | None = None,
         models: Mapping[str, Model] = {},
         tools: Sequence[Tool] = (),
-        actors: Sequence[ActorKind[Any]] = (),
+        actors: Sequence[AnyKind] = (),
         instructions: Instructions | None = None,
         settings: Settings = Settings(),
         env: EnvFactory | None = None,
@@ -101,7 +101,7 @@ async def open_session(
     model: Model | str | None = None,
     models: Mapping[str, Model] = {},
     tools: Sequence[Tool] = (),
-    actors: Sequence[ActorKind[Any]] = (),
+    actors: Sequence[AnyKind] = (),
     instructions: Instructions | None = None,
     settings: Settings = Settings(),
     env: EnvFactory | None = None,

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import trio
 
@@ -19,7 +19,7 @@ from pi_actors.runtime.choices import choices_from
 from pi_actors.runtime.clock import instant
 from pi_actors.runtime.live import LiveSession
 from pi_actors.runtime.shell import RUNNING
-from pi_actors.runtime.work import ActorKind
+from pi_actors.runtime.work import AnyKind
 from pi_actors.session.agent import Agent
 from pi_actors.session.folded import FoldedSession
 from pi_actors.session.submission import Submission
@@ -76,7 +76,7 @@ class Session:
         *,
         tools: Sequence[Tool] = (),
         models: Mapping[str, Model] = {},
-        actors: Sequence[ActorKind[Any]] = (),
+        actors: Sequence[AnyKind] = (),
     ) -> None:
         """Add to what this process can execute; actors that waited for it go on.
 

@@ -39,7 +39,7 @@ class Bank:
 
     def books(self) -> list[tuple[str, str]]:
         lines = self.path.read_text().splitlines() if self.path.exists() else []
-        return [tuple(json.loads(line)) for line in lines]  # type: ignore[misc]
+        return [tuple(json.loads(line)) for line in lines]
 
     def _write(self, what: str, key: str) -> None:
         if (what, key) not in self.books():

@@ -5,7 +5,7 @@ passes a boundary: it places what waits in the inbox and starts the next generat
 run. The boundary itself is in ``boundary.py``.
 """
 
-from typing import Any, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -93,7 +93,7 @@ def owed(state: AgentState) -> tuple[Effect, ...]:
     return (PlaceInbox(),) if waits else ()
 
 
-KIND: Kind[Any] = Kind(name=messages.KIND, initial=initial, decide=decide, evolve=evolve, owed=owed)
+KIND: Kind[AgentState] = Kind(name=messages.KIND, initial=initial, decide=decide, evolve=evolve, owed=owed)
 
 
 # Submissions

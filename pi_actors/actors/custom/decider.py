@@ -5,7 +5,7 @@
 The code runs in the shell. Here only bytes move, so the rules hold also where the code is missing.
 """
 
-from typing import Any, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import msgspec
 
@@ -106,7 +106,7 @@ def initial(birth: Birth) -> CustomState:
     )
 
 
-KIND: Kind[Any] = Kind(name=ANY_KIND, initial=initial, decide=decide, evolve=evolve, owed=owed)
+KIND: Kind[CustomState] = Kind(name=ANY_KIND, initial=initial, decide=decide, evolve=evolve, owed=owed)
 
 
 def _advance(state: CustomState, command: Advance, at: At) -> Decision:

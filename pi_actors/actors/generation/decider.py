@@ -8,7 +8,7 @@ Every response and every failed attempt becomes an entry of the agent; what the 
 the turn is its own business.
 """
 
-from typing import Any, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import msgspec
 
@@ -156,7 +156,9 @@ def initial(birth: Birth) -> GenerationState:
     return Preparing(id=birth.id, agent=birth.agent)
 
 
-KIND: Kind[Any] = Kind(name=messages.KIND, initial=initial, decide=decide, evolve=evolve, owed=owed)
+KIND: Kind[GenerationState] = Kind(
+    name=messages.KIND, initial=initial, decide=decide, evolve=evolve, owed=owed
+)
 
 
 # Preparing

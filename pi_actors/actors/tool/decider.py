@@ -10,7 +10,7 @@ without a result knows nothing about the effect, and only a policy that was safe
 began and still is may repeat it.
 """
 
-from typing import Any, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import msgspec
 
@@ -151,7 +151,7 @@ def initial(birth: Birth) -> ToolState:
     return Pending(id=birth.id, agent=birth.agent, call=call)
 
 
-KIND: Kind[Any] = Kind(name=messages.KIND, initial=initial, decide=decide, evolve=evolve, owed=owed)
+KIND: Kind[ToolState] = Kind(name=messages.KIND, initial=initial, decide=decide, evolve=evolve, owed=owed)
 
 
 # Beginning
