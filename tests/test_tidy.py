@@ -60,6 +60,7 @@ NOT_NAMED_AFTER_A_FILE: Final = {
     "test_generation": "rules of a turn, met through an open session",
     "test_readme": "what the README says",
     "test_submissions": "rules of the inbox, met through an open session",
+    "test_context": "what a model is sent",
     "test_tool": "the decider of one tool call",
     "test_tools": "rules of tool calls, met through an open session",
     "test_sigkill_sweep": "a process killed at every append, and what must be true afterwards",

@@ -5,6 +5,7 @@ import pytest
 
 from pi_actors.actors.agent.messages import SettleCall, ToolResultSettled
 from pi_actors.actors.tool.decider import KIND as TOOL
+from pi_actors.actors.tool.decider import ToolState
 from pi_actors.actors.tool.messages import KIND as NAME
 from pi_actors.actors.tool.messages import (
     BeginCall,
@@ -38,7 +39,7 @@ def with_policy(replay: ReplayPolicy | None, *, marked: bool = False) -> At:
     return at(catalog=Catalog(tools=tools), marked=marked)
 
 
-def result_of(when: When[object]) -> ToolResultSettled:
+def result_of(when: When[ToolState]) -> ToolResultSettled:
     """The one result that the decision gives the call."""
     (message,) = when.decision().messages
     assert isinstance(message.command, SettleCall)
