@@ -1,0 +1,79 @@
+"""The floor: the least that a program written by hand on sqlite3 and msgspec needs to commit.
+
+One table with the same primary key, one writer thread, and everything that is queued goes into one
+transaction. It knows no actors, no fence, no checksums, no index tables and no transcript.
+"""
+
+import sqlite3
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import TypeAlias
+
+import trio
+
+Row: TypeAlias = tuple[str, int, str, bytes]
+"""Session, position, topic, and the packed rest."""
+
+
+class FloorLog:
+    """A log for one process. ``run`` must be running for ``commit`` to return."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.transactions = 0
+        self._connection = connection
+        self._queue: list[tuple[Sequence[Row], trio.Event]] = []
+        self._wake = trio.Event()
+        self._limiter = trio.CapacityLimiter(1)
+
+    async def commit(self, rows: Sequence[Row]) -> None:
+        """Return once *rows* are durable."""
+        stored = trio.Event()
+        self._queue.append((rows, stored))
+        self._wake.set()
+        await stored.wait()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            taken, self._queue = self._queue, []
+            rows = [row for commit, _ in taken for row in commit]
+            await trio.to_thread.run_sync(self._write, rows, limiter=self._limiter)
+            for _, stored in taken:
+                stored.set()
+
+    def read(self) -> list[Row]:
+        """All rows, by session and position. Blocks."""
+        query = "SELECT session, position, topic, state FROM events ORDER BY session, position"
+        return self._connection.execute(query).fetchall()
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
+        self._connection.execute("COMMIT")
+        self.transactions += 1
+
+
+@asynccontextmanager
+async def open_floor(path: Path) -> AsyncGenerator[FloorLog]:
+    """A floor with its writer running for the time of the body."""
+    with closing(connected(path)) as connection:
+        async with trio.open_nursery() as nursery:
+            log = FloorLog(connection)
+            nursery.start_soon(log.run)
+            yield log
+            nursery.cancel_scope.cancel()
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """A connection to the floor's table, made where it is missing."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=1"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS events (session TEXT, position INTEGER, topic TEXT, state BLOB,"
+        " PRIMARY KEY (session, position))"
+    )
+    return connection
