@@ -26,7 +26,7 @@ from pi_actors.core.record import Recorded
 from pi_actors.core.text import Json
 from projections.attempt import Generation, evolve_generation, generation_document, retry_document
 from projections.fold import Document, Projection, as_json, iso
-from projections.tool_slots import Round, evolve_round, slots_document
+from projections.tool_slots import Round, evolve_round, slots_document, slots_document_after
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,22 +58,37 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evolve(state: LiveState, recorded: Recorded) -> LiveState:
-    """What is live after *recorded*."""
-    return LiveState(
-        run=_evolve_run(state.run, recorded),
-        generation=evolve_generation(state.generation, recorded),
-        round=evolve_round(state.round, recorded),
-        unknown=_evolve_unknown(state.unknown, recorded),
-    )
+    """What is live after *recorded*; the same object where nothing of it has changed."""
+    run = _evolve_run(state.run, recorded)
+    generation = evolve_generation(state.generation, recorded)
+    round = evolve_round(state.round, recorded)
+    unknown = _evolve_unknown(state.unknown, recorded)
+    if (
+        run is state.run
+        and generation is state.generation
+        and round is state.round
+        and unknown is state.unknown
+    ):
+        return state
+    return LiveState(run=run, generation=generation, round=round, unknown=unknown)
 
 
 def document(state: LiveState) -> Document:
     """What is live, as JSON."""
+    return _document(state, slots_document(state.round))
+
+
+def document_after(old: LiveState, shown: Document, new: LiveState) -> Document:
+    """``document`` of *new*, sharing with what was *shown* of *old* the slots that are the same."""
+    return _document(new, slots_document_after(old.round, shown["tools"], new.round))
+
+
+def _document(state: LiveState, tools: list[Json]) -> Document:
     return {
         "run": None if state.run is None else as_json(state.run),
         "generation": generation_document(state.generation),
         "retry": retry_document(state.generation),
-        "tools": slots_document(state.round),
+        "tools": tools,
         "compactions": [],
         "unknown": [_unknown_document(call) for call in state.unknown],
     }

@@ -3,22 +3,22 @@
 Nothing is locked and nothing is written, so this may run beside the process that writes.
 """
 
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import trio
 
 from pi_actors.actors.topics import ALL, PROGRESS
-from pi_actors.core.errors import NotFound
 from pi_actors.core.ids import Position, SessionId
-from pi_actors.core.record import Recorded
-from pi_actors.storage.codec import Topics, decode_rows
+from pi_actors.storage.codec import Topics
 from pi_actors.storage.log import LogReader
 from pi_actors.storage.opening import open_reader
 from projections.session import EMPTY, SessionState, fold_commit
+from projections.tail import Tail
 
 T = TypeVar("T")
 
@@ -51,64 +51,71 @@ async def replay(
         NotSupported: a store that only its own process can read, or a kind that is not built yet.
         StoreUnreadable: the store cannot be opened; the message says what is missing.
     """
-    limiter = trio.CapacityLimiter(1)
-    async with _opened(store, limiter) as (log, topics):
-        limit = await _call(log, partial(_limit, log, session_id, to), limiter)
-        read = Read(state=EMPTY, open=(), after=0)
-        while read.after < limit:
-            read = await _call(log, partial(_fold_page, log, topics, session_id, read, limit), limiter)
-        return read.state
+    (state,) = await newest_states(store, session_id, to=to)
+    return state
 
 
-async def _call(log: LogReader, function: Callable[[], T], limiter: trio.CapacityLimiter) -> T:
-    """Run a function that reads *log*: in a thread, or at once where the log waits for no disk."""
-    if log.blocks:
-        return await trio.to_thread.run_sync(function, limiter=limiter)
-    await trio.lowlevel.checkpoint()
-    return function()
+async def newest_states(
+    store: str | Path | OpenStore, session_id: SessionId, *, to: Position | None = None, count: int = 1
+) -> tuple[SessionState, ...]:
+    """The states after each of the last *count* commits up to *to*, oldest first; at least one.
 
-
-class Read(NamedTuple):
-    """How far the log was read. ``open``: events of a commit whose end was not reached yet."""
-
-    state: SessionState
-    open: tuple[Recorded, ...]
-    after: Position
-
-
-def _limit(log: LogReader, session: SessionId, to: Position | None) -> Position:
-    head = log.head(session)
-    if head is None:
-        known = ", ".join(repr(other.session) for other in log.heads()) or "none"
-        raise NotFound(f"the store has no session {session!r}; its sessions are: {known}")
-    return head.position if to is None else min(to, head.position)
-
-
-def _fold_page(log: LogReader, topics: Topics, session: SessionId, read: Read, limit: Position) -> Read:
-    """Read the next page and fold the commits that are whole by then.
-
-    The head is never within a commit, so all of a commit that ends by *limit* has been stored; what
-    is missing of it was scavenged.
+    Those that were shown with progress that is scavenged now are left out. Raises as ``replay``.
     """
-    rows = log.read(session, after=read.after, through=limit)
-    reached = rows[-1].position if rows else limit
-    events = (*read.open, *decode_rows(session, rows, topics))
-    state = fold_commit(read.state, (event for event in events if event.end <= reached))
-    still_open = tuple(event for event in events if event.end > reached)
-    return Read(state=state, open=still_open, after=reached)
+    async with opened(store) as source:
+        tail = source.tail(session_id)
+        states = deque([EMPTY], maxlen=count)
+        while await source.call(partial(_fold_page, tail, states, to)):
+            pass
+        known = [state for state in states if state.position >= tail.scavenged_to]
+        return tuple(known) or (states[-1],)
+
+
+class Source:
+    """The log of an open store, and how to call what reads it."""
+
+    def __init__(self, log: LogReader, topics: Topics, limiter: trio.CapacityLimiter) -> None:
+        self.log = log
+        self.topics = topics
+        self._limiter = limiter
+
+    def tail(self, session_id: SessionId) -> Tail:
+        """The session from its beginning."""
+        return Tail(self.log, self.topics, session_id)
+
+    async def call(self, function: Callable[[], T], *, blocks: bool = False) -> T:
+        """Run a function that reads the log: in a thread, or at once where nothing waits for a disk.
+
+        *blocks*: it waits for something else. Cancelled means not started, returned means finished.
+        """
+        if blocks or self.log.blocks:
+            return await trio.to_thread.run_sync(function, limiter=self._limiter)
+        await trio.lowlevel.checkpoint()
+        return function()
 
 
 @asynccontextmanager
-async def _opened(
-    store: str | Path | OpenStore, limiter: trio.CapacityLimiter
-) -> AsyncGenerator[tuple[LogReader, Topics], None]:
-    """The log of *store*; one that was opened here is closed here."""
+async def opened(store: str | Path | OpenStore) -> AsyncGenerator[Source]:
+    """The log of *store*; one that was opened here is closed here.
+
+    Raises:
+        NotSupported, StoreUnreadable: it cannot be opened for reading.
+    """
+    limiter = trio.CapacityLimiter(1)
     if not isinstance(store, str | Path):
-        yield store.log, store.topics
+        yield Source(store.log, store.topics, limiter)
         return
     reader = await trio.to_thread.run_sync(open_reader, store, limiter=limiter)
     try:
-        yield reader, TOPICS
+        yield Source(reader, TOPICS, limiter)
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(reader.close, limiter=limiter)
+
+
+def _fold_page(tail: Tail, states: deque[SessionState], to: Position | None) -> bool:
+    """Read the next page and fold its commits; False at the end."""
+    commits = tail.read(to=to)
+    for commit in commits:
+        states.append(fold_commit(states[-1], commit))
+    return bool(commits)

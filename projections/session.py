@@ -40,10 +40,12 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True):
 class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that people see of a session, as of the commit that ends at ``position``.
 
-    Equal positions of a session have equal states, whoever folded them.
+    Equal positions of a session have equal states, whoever folded them. ``at_us``: when that commit
+    was made, in UTC microseconds.
     """
 
     position: Position = 0
+    at_us: int = 0
     uuid: str = ""
     birth: Recorded | None = None
     tree_state: TreeState = TREE.initial
@@ -61,7 +63,7 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             NotFound: the session has no such agent at this position.
         """
-        state = self._agent(agent_id)
+        state = self.agent(agent_id)
         return {
             LIVE.name: LIVE.document(state.live),
             INBOX.name: INBOX.document(state.inbox),
@@ -76,7 +78,7 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             NotFound: the session has no such agent at this position.
         """
-        return active_entries(self._agent(agent_id).transcript)
+        return active_entries(self.agent(agent_id).transcript)
 
     def tree(self) -> list[ActorNode]:
         """Every agent and every live work actor, oldest first."""
@@ -88,14 +90,19 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             NotFound: the session has no such agent at this position.
         """
-        states = self.folds.values() if agent_id is None else (self._agent(agent_id),)
+        states = self.folds.values() if agent_id is None else (self.agent(agent_id),)
         return usage.combine(state.usage for state in states)
 
-    def _agent(self, id: ActorId) -> AgentState:
-        state = self.folds.get(id)
+    def agent(self, agent_id: ActorId) -> AgentState:
+        """The folds of the agent.
+
+        Raises:
+            NotFound: the session has no such agent at this position.
+        """
+        state = self.folds.get(agent_id)
         if state is None:
             known = ", ".join(map(str, self.agents)) or "none"
-            raise NotFound(f"no agent {id} at position {self.position}; its agents are: {known}")
+            raise NotFound(f"no agent {agent_id} at position {self.position}; its agents are: {known}")
         return state
 
 
@@ -121,6 +128,7 @@ def _fold(state: SessionState, recorded: Recorded) -> SessionState:
         uuid, birth = recorded.event.session_uuid or "", recorded
     return SessionState(
         position=max(state.position, recorded.end),
+        at_us=recorded.at_us,
         uuid=uuid,
         birth=birth,
         tree_state=TREE.evolve(state.tree_state, recorded),

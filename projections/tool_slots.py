@@ -85,8 +85,17 @@ def evolve_round(state: Round, recorded: Recorded) -> Round:
 
 def slots_document(state: Round) -> list[Json]:
     """The slots as JSON, in the order of their calls."""
-    slots = sorted(state.slots, key=lambda slot: (slot.call.entry, slot.call.index))
-    return [_slot_document(slot) for slot in slots]
+    return [_slot_document(slot) for slot in _in_order(state)]
+
+
+def slots_document_after(old: Round, shown: list[Json], new: Round) -> list[Json]:
+    """``slots_document`` of *new*, sharing with what was *shown* of *old* the slots that are the same."""
+    known = {id(slot): document for slot, document in zip(_in_order(old), shown, strict=True)}
+    return [known.get(id(slot)) or _slot_document(slot) for slot in _in_order(new)]
+
+
+def _in_order(state: Round) -> list[Slot]:
+    return sorted(state.slots, key=lambda slot: (slot.call.entry, slot.call.index))
 
 
 def _keep(state: Round, slots: tuple[Slot, ...]) -> Round:

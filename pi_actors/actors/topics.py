@@ -57,8 +57,8 @@ def index_of(events: Iterable[tuple[Position, ActorId, Event]]) -> IndexRows:
             case EntryAppended() | ResponseSettled() | ToolResultSettled():
                 entries.append((actor, position))
             case SubmissionPlaced():
-                if event.mode == "write":
-                    settled.append((event.submission or position, position))
+                if event.mode == "write" and event.submission:
+                    settled.append((event.submission, position))
                 if event.request_id is not None:
                     kind = "write" if event.mode == "write" else "input"
                     requests.append((actor, event.request_id, position, kind))

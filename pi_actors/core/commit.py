@@ -4,13 +4,14 @@
 2. Its events are recorded and evolve the state at once.
 3. The messages it sends are delivered to their recipients' own deciders, in order, until none is
    left. Finishing, holding, marking and notifying are the kernel's part of the same cascade.
-4. If a recipient's code raises, the attempt is dropped and run again with that recipient faulted.
+4. Owners below which nothing lives any more end, if they are completing, or are told so.
+5. If a recipient's code raises, the attempt is dropped and run again with that recipient faulted.
 
 Everything here is pure: the caller stores the result, or forgets it.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -19,6 +20,7 @@ from pi_actors.core.decider import (
     Abort,
     At,
     Decision,
+    Event,
     Fault,
     Mark,
     Orphan,
@@ -31,7 +33,7 @@ from pi_actors.core.decider import (
 from pi_actors.core.errors import CommandRefused, NotFound
 from pi_actors.core.ids import NOBODY, ActorId, Position
 from pi_actors.core.ledger import Delivery, Drafted, Finish, KernelRuleBroken, Ledger
-from pi_actors.core.lifecycle import AgentSpawned, Outcome
+from pi_actors.core.lifecycle import AgentSpawned, Outcome, WorkSpawned
 from pi_actors.core.settings import Settings
 from pi_actors.core.state import Actor, Kinds, SessionState, kind_of
 
@@ -44,7 +46,7 @@ class Settled(NamedTuple):
     reply: msgspec.Struct | None
 
 
-class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+class Circumstances(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What is the same for every decision of one commit."""
 
     now_us: int
@@ -96,15 +98,18 @@ class _Cascade:
         self.reply: msgspec.Struct | None = None
 
     def run(self, commands: Sequence[Send], cause: Position) -> Settled:
-        steps = self.ledger.steps
+        ledger = self.ledger
         for command in commands:
-            steps.append(Delivery(command.to, command.command, cause, addressed=True))
-            while steps:
-                step = steps.popleft()
+            ledger.steps.append(Delivery(command.to, command.command, cause, addressed=True))
+            while ledger.steps or ledger.drains:
+                if not ledger.steps:
+                    ledger.drain(ledger.drains.popleft())
+                    continue
+                step = ledger.steps.popleft()
                 if isinstance(step, Delivery):
                     self._deliver(step)
                 else:
-                    self.ledger.finish(step.actor, step.outcome, step.cause)
+                    ledger.finish(step.actor, step.outcome, step.cause)
         return Settled(self.ledger.session, self.ledger.drafts, self.reply)
 
     def run_spawn(self, event: AgentSpawned) -> Settled:
@@ -117,9 +122,15 @@ class _Cascade:
         if actor is None or actor.ended:
             return
         if isinstance(step.command, Mark):
-            self.ledger.mark(actor, step.cause)
+            self._mark(actor, step)
         elif actor.held is None and not self._answered_by_kernel(actor, step):
             self._carry_out(actor, self._decide(actor, step), step)
+
+    def _mark(self, actor: Actor, step: Delivery) -> None:
+        if not actor.is_agent:
+            self.ledger.mark(actor, step.cause)
+        elif step.addressed:
+            raise CommandRefused(f"{actor.id} is an agent, which is never live itself; send it AbortAgent")
 
     def _answered_by_kernel(self, actor: Actor, step: Delivery) -> bool:
         """Faults, missing code, broken actors, and what every actor's code may ask for."""
@@ -131,12 +142,12 @@ class _Cascade:
                 finish(actor.id, Outcome(status="faulted", detail=detail), step.cause)
             case Orphan(detail=detail):
                 finish(actor.id, Outcome(status="orphaned", detail=detail), step.cause)
+            case _ if isinstance(actor.state, Quarantined):
+                self._deliver_to_quarantined(actor, actor.state, step)
             case WriteMemo() as memo:
                 self.reply = self.ledger.write_memo(actor, memo, step.cause)
             case SpawnWork() | SpawnAgent() as spawn:
                 self.reply = self.ledger.spawn_below(actor, spawn, step.cause)
-            case _ if isinstance(actor.state, Quarantined):
-                self._deliver_to_quarantined(actor, actor.state, step)
             case _:
                 return False
         return True
@@ -168,16 +179,18 @@ class _Cascade:
         except Exception as error:
             if actor.is_agent:
                 raise
-            raise _Broke(actor.id, f"{type(error).__name__} in decide: {error}") from error
+            detail = f"{type(error).__name__} in decide: {error}"
+            raise _Broke(actor.id, f"{detail}; {_what_it_decided(step)}") from error
 
     def _carry_out(self, actor: Actor, decision: Decision, step: Delivery) -> None:
         cause = step.cause
         try:
             for event in decision.events:
                 cause = self.ledger.record(actor, event, step.cause)
+            if decision.finish is not None and any(_is_birth_below(actor, each) for each in decision.events):
+                raise KernelRuleBroken("it gave itself new work and finished, both at once")
         except KernelRuleBroken as broken:
-            detail = f"{broken}; it was deciding {type(step.command).__name__}"
-            raise _Broke(actor.id, detail) from broken
+            raise _Broke(actor.id, f"{broken}; {_what_it_decided(step)}") from broken
         if step.addressed and decision.reply is not None:
             self.reply = decision.reply
         if decision.abort_below:
@@ -187,6 +200,18 @@ class _Cascade:
             steps.append(Delivery(message.to, message.command, cause, addressed=False))
         if decision.finish is not None:
             steps.append(Finish(actor.id, decision.finish, cause))
+
+
+def _is_birth_below(actor: Actor, event: Event) -> bool:
+    return isinstance(event, WorkSpawned | AgentSpawned) and event.owner == actor.id
+
+
+def _what_it_decided(step: Delivery) -> str:
+    """The report that is lost with the decision, so that a person can still find it."""
+    return f"it was deciding {step.command!r}"[:REPORT_CHARACTERS_MAX]
+
+
+REPORT_CHARACTERS_MAX: Final = 2_000
 
 
 def require(session: SessionState, id: ActorId) -> Actor:

@@ -21,7 +21,7 @@ Effect: TypeAlias = msgspec.Struct
 S = TypeVar("S")
 
 
-class At(msgspec.Struct, frozen=True, kw_only=True):
+class At(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The circumstances of one decision. Time and chance come in here and nowhere else.
 
     ``now_us``: UTC microseconds, never decreasing within a session. ``chance``: in [0, 1).
@@ -37,20 +37,20 @@ class At(msgspec.Struct, frozen=True, kw_only=True):
     catalog: Catalog
 
 
-class Send(msgspec.Struct, frozen=True):
+class Send(msgspec.Struct, frozen=True, gc=False):
     """A message to another actor, delivered in the same commit. It cannot be refused."""
 
     to: ActorId
     command: Command
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What a decider wants to be true.
 
     ``events`` are the deciding actor's own; a WorkSpawned or AgentSpawned among them is the birth
     of a new actor, whose id is its position: ``at.position`` plus its place. ``finish`` ends the
     deciding actor after its messages were delivered, or holds the outcome while ordinary work
-    lives below it. ``abort_below`` marks everything ordinary below the deciding actor, with
+    lives below it; a decision that finishes its actor must not give it new work. ``abort_below`` marks everything ordinary below the deciding actor, with
     ``abort_background`` also what is below boundaries and exists now.
     ``reply`` answers a caller; it is stored nowhere.
     """
@@ -83,15 +83,19 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """From the kernel to the direct owner (or the agent): *actor* is terminal.
-
-    ``drained``: nothing ordinary lives below the recipient any more.
-    """
+    """From the kernel to the direct owner (or the agent): *actor* is terminal."""
 
     actor: ActorId
     kind: str
     outcome: Outcome
-    drained: bool
+
+
+class Drained(msgspec.Struct, frozen=True, kw_only=True):
+    """From the kernel to the nearest live owner: the last of what lived below has ended.
+
+    It comes when all other messages of the commit are delivered, so an agent below that goes on
+    with its next run at once has not drained.
+    """
 
 
 class AbortedAbove(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +138,7 @@ class SpawnWork(msgspec.Struct, frozen=True, kw_only=True):
     """To the kernel, from an actor's code or a caller: a work actor below the addressed actor.
 
     The memo ``name`` makes it safe to repeat: an actor that was spawned under it is found again.
-    Answers Spawned.
+    Without a name ("") it is not to be found again and costs no memo. Answers Spawned.
     """
 
     name: str

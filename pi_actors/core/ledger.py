@@ -13,6 +13,7 @@ import msgspec
 from pi_actors.core.decider import (
     AbortedAbove,
     Command,
+    Drained,
     Ended,
     Event,
     Memo,
@@ -74,6 +75,13 @@ class Finish(NamedTuple):
     cause: Position
 
 
+class Drain(NamedTuple):
+    """*ended* was perhaps the last thing that the nearest live owner above it waited for."""
+
+    ended: Actor
+    cause: Position
+
+
 class KernelRuleBroken(Exception):
     """A decision that the kernel cannot carry out; the actor that made it is faulted."""
 
@@ -82,6 +90,7 @@ class Ledger:
     """The events of one attempt at a commit, and the state as they have left it.
 
     ``steps`` is what remains to be done, in order; the kernel adds its own messages to it.
+    ``drains`` come when no step is left: an agent below may go on with its next run until then.
     """
 
     def __init__(self, session: SessionState, kinds: Kinds, now_us: int) -> None:
@@ -90,6 +99,7 @@ class Ledger:
         self.now_us = now_us
         self.drafts: list[Drafted] = []
         self.steps: deque[Delivery | Finish] = deque()
+        self.drains: deque[Drain] = deque()
 
     # Recording
 
@@ -129,6 +139,8 @@ class Ledger:
         self._check_owner(event)
         position = self._append(NOBODY, event, cause)
         born = self.session.actors[position]
+        if isinstance(born.state, Quarantined):
+            raise KernelRuleBroken(f"{event} fits neither its kind nor its agent")
         if born.live and any(is_cancelled(node) for node in above(self.session, born)):
             self._append(position, AbortMarked(), position)
         return position
@@ -149,19 +161,20 @@ class Ledger:
     def spawn_below(self, actor: Actor, command: SpawnWork | SpawnAgent, cause: Position) -> Spawned:
         """Spawn once per name; the memo that remembers it is part of the same commit."""
         key = f"spawned:{command.name}"
-        known = dict(actor.memos).get(key)
+        known = actor.memos.get(key) if command.name else None
         if known is not None:
             return Spawned(id=msgspec.json.decode(known, type=int), is_new=False)
         try:
             born = self.spawn(_birth_of(actor, command), cause)
         except KernelRuleBroken as broken:
             raise CommandRefused(str(broken)) from broken
-        self._append(actor.id, MemoWritten(name=key, value=msgspec.json.encode(born)), born)
+        if command.name:
+            self._append(actor.id, MemoWritten(name=key, value=msgspec.json.encode(born)), born)
         return Spawned(id=born, is_new=True)
 
     def write_memo(self, actor: Actor, command: WriteMemo, cause: Position) -> Memo:
         """The first writer of a name wins."""
-        known = dict(actor.memos).get(command.name)
+        known = actor.memos.get(command.name)
         if known is None:
             self._append(actor.id, MemoWritten(name=command.name, value=command.value), cause)
         return Memo(value=command.value if known is None else known)
@@ -169,35 +182,35 @@ class Ledger:
     # Waiting
 
     def _wait(self, id: ActorId, event: WaitStarted, cause: Position) -> Position:
-        known = {each for each, _ in event.known}
+        known = dict(event.known)
         for target in event.on:
-            self._check_target(id, target, event, is_known=target in known)
+            if target not in known:
+                self._check_target(id, target, event)
         position = self._append(id, event, cause)
         if self.session.actors[id].wait is None:
             everything = Waiting(on=event.on, fail_fast=False, outcomes=event.known)
             over = WaitOver(outcomes=everything.in_order())
             self.steps.append(Delivery(id, over, position, addressed=False))
-        elif event.fail_fast and any(self._has_failed(target) for target in event.on):
+        elif event.fail_fast and (
+            any(outcome.status != "completed" for outcome in known.values())
+            or any(_has_failed(self.session.actors.get(target)) for target in event.on)
+        ):
             self._mark_rest(event.on, position)
         return position
 
-    def _check_target(self, id: ActorId, target: ActorId, event: WaitStarted, *, is_known: bool) -> None:
+    def _check_target(self, id: ActorId, target: ActorId, event: WaitStarted) -> None:
         actor = self.session.actors.get(target)
-        if event.fail_fast and not is_known and (actor is None or actor.parent != id):
-            raise KernelRuleBroken(f"actor {id} waits fail_fast for {target}, which it does not own")
-        if not is_known and (actor is None or not actor.live):
+        if actor is None or not actor.live:
             raise CommandRefused(f"actor {target} is not live; look up its outcome")
+        if event.fail_fast and actor.parent != id:
+            raise KernelRuleBroken(f"actor {id} waits fail_fast for {target}, which it does not own")
         if would_wait_in_a_circle(self.session, id, target):
             raise KernelRuleBroken(f"actor {id} would wait for {target}, which waits for it")
-
-    def _has_failed(self, target: ActorId) -> bool:
-        actor = self.session.actors.get(target)
-        return actor is not None and actor.held is not None and actor.held.status != "completed"
 
     def _mark_rest(self, targets: Sequence[ActorId], cause: Position) -> None:
         for target in targets:
             actor = self.session.actors.get(target)
-            if actor is not None and actor.live and actor.held is None:
+            if actor is not None and actor.live and not _has_failed(actor):
                 self.mark(actor, cause)
 
     # Ending
@@ -222,7 +235,7 @@ class Ledger:
             self._fail_fast(waits, position)
         self._notify_waiters(waits, actor.id, outcome, position)
         self._notify_parent(actor, outcome, position)
-        self._end_drained_above(actor, position)
+        self.drains.append(Drain(actor, position))
 
     def _waits_on(self, target: ActorId) -> list[tuple[ActorId, Waiting]]:
         waiters = (self.session.actors[id] for id in self.session.waiters.get(target, ()))
@@ -245,19 +258,19 @@ class Ledger:
     def _notify_parent(self, actor: Actor, outcome: Outcome, cause: Position) -> None:
         parent = self.session.actors.get(actor.parent)
         if parent is not None and not parent.marked and parent.held is None:
-            drained = parent.busy_below == 0
-            ended = Ended(actor=actor.id, kind=actor.kind, outcome=outcome, drained=drained)
+            ended = Ended(actor=actor.id, kind=actor.kind, outcome=outcome)
             self.steps.append(Delivery(parent.id, ended, cause, addressed=False))
 
-    def _end_drained_above(self, actor: Actor, cause: Position) -> None:
-        """End the nearest completing actor above that waited only for *actor*."""
-        for node in above(self.session, actor):
+    def drain(self, step: Drain) -> None:
+        """End the nearest live owner above if it is completing, else tell it that it has drained."""
+        for node in above(self.session, step.ended):
             if node.busy_below > 0:
                 return
-            if node.held is not None and not node.ended:
-                self._end(node, node.held, cause)
-                return
             if node.live:
+                if node.held is not None:
+                    self._end(node, node.held, step.cause)
+                elif not node.marked:
+                    self.steps.append(Delivery(node.id, Drained(), step.cause, addressed=False))
                 return
 
     # Marking
@@ -274,6 +287,11 @@ class Ledger:
                 self.steps.append(Delivery(node.id, AbortedAbove(), cause, addressed=False))
             elif node.live and not node.marked:
                 self._append(node.id, AbortMarked(), cause)
+
+
+def _has_failed(actor: Actor | None) -> bool:
+    """Whether its outcome is decided, held and other than completed."""
+    return actor is not None and actor.held is not None and actor.held.status != "completed"
 
 
 def _birth_of(actor: Actor, command: SpawnWork | SpawnAgent) -> WorkSpawned | AgentSpawned:

@@ -13,7 +13,7 @@ from pi_actors.core.ids import ActorId, EntryId
 from pi_actors.core.text import Json
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True, tag="text", omit_defaults=True):
+class Text(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag="text", omit_defaults=True):
     """Plain text. ``opaque`` is raw provider JSON, returned only to where it came from."""
 
     text: str
@@ -94,7 +94,7 @@ Part: TypeAlias = Text | Thinking | Call | Result | Blob
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One message of a conversation, in no provider's dialect."""
 
     role: Role
@@ -139,7 +139,7 @@ class ResponseInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     error: str | None = None
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Entry(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """An immutable transcript record, stored at ``at`` (UTC).
 
     ``kind``: pi.user, pi.assistant, pi.tool-result, pi.system, pi.reset, pi.compaction or one's

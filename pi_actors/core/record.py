@@ -16,7 +16,7 @@ class UnknownEvent(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+class Recorded(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One event of a session's stream.
 
     ``end``: the position at which its commit ends. ``at_us``: UTC microseconds, never decreasing
@@ -33,7 +33,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     event: Event
 
 
-class IndexRows(msgspec.Struct, frozen=True, kw_only=True):
+class IndexRows(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What one commit adds to the index tables. All of it can be rebuilt from the log.
 
     ``requests``: (agent, request id, submission, "input" | "write" | "agent").

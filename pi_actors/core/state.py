@@ -9,7 +9,7 @@ so no commit ever walks the tree to find out.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
 import immutables
 import msgspec
@@ -19,6 +19,7 @@ from pi_actors.core.ids import NOBODY, ActorId, Position
 from pi_actors.core.lifecycle import (
     AbortMarked,
     AgentSpawned,
+    KernelEvent,
     MemoWritten,
     Outcome,
     OutcomeHeld,
@@ -50,7 +51,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(known[id] for id in self.on)
 
 
-class Actor(msgspec.Struct, frozen=True, kw_only=True):
+class Actor(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One node. ``parent``: its owner, or its agent where a work actor has no other owner.
 
     ``held``: the outcome is decided and waits for the work below. ``marked``: it must stop.
@@ -69,7 +70,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     marked: bool = False
     ended: bool = False
     wait: Waiting | None = None
-    memos: tuple[tuple[str, bytes], ...] = ()
+    memos: "immutables.Map[str, bytes]" = immutables.Map()
     busy_below: int = 0
 
     @property
@@ -92,7 +93,7 @@ Actors: TypeAlias = "immutables.Map[ActorId, Actor]"
 Children: TypeAlias = "immutables.Map[ActorId, immutables.Map[ActorId, None]]"
 
 
-class SessionState(msgspec.Struct, frozen=True, kw_only=True):
+class SessionState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Everything deciders may look at, as of ``position``.
 
     ``busy_agents``: ownerless agents with something ordinary that is live below them; the session
@@ -122,10 +123,14 @@ def evolve(
 
     An event that its actor cannot have had quarantines that actor and nobody else.
     """
+    if type(event) not in _KERNEL_EVENTS:
+        return _advanced(session, kinds, position, at_us, actor, event)
     growth = _Growth(session)
     match event:
         case AgentSpawned() | WorkSpawned():
-            growth.spawn(_born(kinds, position, event))
+            growth.spawn(_born(session.actors, kinds, position, event))
+        case AbortMarked() | OutcomeHeld() | WaitStarted() | WorkEnded() if growth.is_agent(actor):
+            growth.quarantine(actor, position, event)
         case AbortMarked():
             growth.change(actor, marked=True)
         case OutcomeHeld():
@@ -137,7 +142,7 @@ def evolve(
         case WorkEnded():
             growth.end(actor, event.outcome)
         case _:
-            growth.advance(actor, kinds, position, event)
+            raise AssertionError(f"{type(event).__name__} is no event of the kernel")
     return SessionState(
         position=position,
         at_us=at_us,
@@ -209,6 +214,28 @@ def would_wait_in_a_circle(session: SessionState, waiter: ActorId, on: ActorId) 
     return False
 
 
+_KERNEL_EVENTS: Final = frozenset(get_args(KernelEvent))
+
+
+def _advanced(
+    session: SessionState, kinds: Kinds, position: Position, at_us: int, id: ActorId, event: Event
+) -> SessionState:
+    """The state after an event of the actor's own, which changes nobody else."""
+    actor, actors = session.actors.get(id), session.actors
+    if actor is not None and not actor.ended and not isinstance(actor.state, Quarantined):
+        state = kind_of(kinds, actor.kind).evolve(actor.state, position, event)
+        actors = actors.set(id, msgspec.structs.replace(actor, state=state))
+    return SessionState(
+        position=position,
+        at_us=at_us,
+        uuid=session.uuid,
+        busy_agents=session.busy_agents,
+        actors=actors,
+        children=session.children,
+        waiters=session.waiters,
+    )
+
+
 class _Growth:
     """The next state in the making, for one event."""
 
@@ -223,12 +250,13 @@ class _Growth:
         if actor is not None and not actor.ended:
             self.actors = self.actors.set(id, msgspec.structs.replace(actor, **changes))
 
-    def advance(self, id: ActorId, kinds: Kinds, position: Position, event: Event) -> None:
+    def is_agent(self, id: ActorId) -> bool:
         actor = self.actors.get(id)
-        if actor is None or actor.ended or isinstance(actor.state, Quarantined):
-            return
-        state = kind_of(kinds, actor.kind).evolve(actor.state, position, event)
-        self.actors = self.actors.set(id, msgspec.structs.replace(actor, state=state))
+        return actor is not None and actor.is_agent
+
+    def quarantine(self, id: ActorId, position: Position, event: Event) -> None:
+        if not isinstance(self.actors[id].state, Quarantined):
+            self.change(id, state=Quarantined(position=position, topic=type(event).__name__))
 
     def spawn(self, node: Actor) -> None:
         self.actors = self.actors.set(node.id, node)
@@ -263,8 +291,8 @@ class _Growth:
 
     def remember(self, id: ActorId, event: MemoWritten) -> None:
         actor = self.actors.get(id)
-        if actor is not None and all(name != event.name for name, _ in actor.memos):
-            self.change(id, memos=(*actor.memos, (event.name, event.value)))
+        if actor is not None and event.name not in actor.memos:
+            self.change(id, memos=actor.memos.set(event.name, event.value))
 
     def _count(self, id: ActorId, change: int) -> None:
         """Tell *id* and whoever is above that one more (or less) ordinary child is busy."""
@@ -303,6 +331,8 @@ class _Growth:
             if actor is None or not actor.ended or id in self.children:
                 return
             self.actors = self.actors.delete(id)
+            if actor.parent == NOBODY:
+                return
             siblings = self.children[actor.parent].delete(id)
             if siblings:
                 self.children = self.children.set(actor.parent, siblings)
@@ -311,22 +341,37 @@ class _Growth:
             id = actor.parent
 
 
-def _born(kinds: Kinds, id: Position, event: AgentSpawned | WorkSpawned) -> Actor:
+def _born(actors: Actors, kinds: Kinds, id: Position, event: AgentSpawned | WorkSpawned) -> Actor:
+    """The new actor; one that cannot have been born so is quarantined and belongs to nobody."""
     if isinstance(event, AgentSpawned):
         kind, agent, parent, background = AGENT_KIND, id, event.owner, False
     else:
         kind, agent, background = event.kind, event.agent, event.background
         parent = event.owner or event.agent
     birth = Birth(id=id, agent=agent, owner=event.owner, event=event)
+    fits = _has_place(actors, event)
     return Actor(
         id=id,
         kind=kind,
         agent=agent,
         owner=event.owner,
-        parent=parent,
-        state=_first_state(kind_of(kinds, kind), birth),
+        parent=parent if fits else NOBODY,
+        state=_first_state(kind_of(kinds, kind), birth) if fits else _impossible(birth),
         background=background,
     )
+
+
+def _has_place(actors: Actors, event: AgentSpawned | WorkSpawned) -> bool:
+    """Whether the owner is there, and is what may own this."""
+    owner = actors.get(event.owner)
+    if owner is None or not owner.live:
+        if event.owner != NOBODY:
+            return False
+    if isinstance(event, AgentSpawned):
+        return True
+    agent = actors.get(event.agent)
+    is_work_of_agent = agent is not None and agent.is_agent and event.kind != AGENT_KIND
+    return is_work_of_agent and (owner is None or owner.agent == event.agent)
 
 
 def _first_state(kind: Kind[Any], birth: Birth) -> msgspec.Struct:
@@ -334,8 +379,12 @@ def _first_state(kind: Kind[Any], birth: Birth) -> msgspec.Struct:
     try:
         state: msgspec.Struct = kind.initial(birth)
     except msgspec.MsgspecError:
-        return Quarantined(position=birth.id, topic=type(birth.event).__name__)
+        return _impossible(birth)
     return state
+
+
+def _impossible(birth: Birth) -> Quarantined:
+    return Quarantined(position=birth.id, topic=type(birth.event).__name__)
 
 
 def _uuid(session: SessionState, event: Event) -> str:

@@ -66,11 +66,11 @@ def _clean(value: object, what: str, depth: int, budget: list[int]) -> Json:
     budget[0] -= 1
     cleaned: Json
     match value:
-        case None | bool():
-            cleaned = value
         case str():
             cleaned = normalise(value)
-            budget[0] -= len(cleaned.encode())
+            budget[0] -= len(cleaned) if cleaned.isascii() else len(cleaned.encode())
+        case None | bool():
+            cleaned = value
         case int():
             if value.bit_length() > INTEGER_BITS_MAX - 1:
                 raise InvalidValue(
@@ -81,7 +81,7 @@ def _clean(value: object, what: str, depth: int, budget: list[int]) -> Json:
             if not math.isfinite(value):
                 raise InvalidValue(f"{what} has the number {value}, which JSON cannot carry")
             cleaned = value
-        case Mapping():
+        case dict() | Mapping():
             pairs = cast("Mapping[object, object]", value).items()
             cleaned = {_key(key, what): _clean(item, what, depth + 1, budget) for key, item in pairs}
         case list() | tuple():

@@ -1,38 +1,33 @@
 """The bodies of transcript entries, read from the log by position and kept within a bound."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Final
-
-import trio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
 
 from pi_actors.actors.agent.messages import entry_of
-from pi_actors.core.ids import EntryId, SessionId
+from pi_actors.core.ids import EntryId, Position
 from pi_actors.core.messages import Blob, Call, Entry, Result, Text, Thinking
 from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.state import SessionState
-from pi_actors.runtime.threads import call_log
-from pi_actors.storage.codec import Topics, decode_row
-from pi_actors.storage.log import Log
 
 CACHE_BYTES_MAX: Final = 64 * 1024 * 1024
+
+Read: TypeAlias = Callable[[Sequence[Position]], Awaitable[list[Recorded]]]
+"""Reads the acknowledged events at some positions of the session."""
 
 
 class Bodies:
     """Entries of one session. What was used longest ago is given up first."""
 
-    def __init__(self, log: Log, session: SessionId, topics: Topics, limiter: trio.CapacityLimiter) -> None:
-        self._log = log
-        self._session = session
-        self._topics = topics
-        self._limiter = limiter
+    def __init__(self, read: Read) -> None:
+        self._read = read
         self._kept: OrderedDict[EntryId, tuple[Entry, int]] = OrderedDict()
         self._bytes = 0
 
     async def entries(self, ids: Sequence[EntryId]) -> list[Entry]:
         """The entries *ids*, in that order; one that is not in the log is left out."""
         missing = sorted(id for id in ids if id not in self._kept)
-        found = {entry.id: entry for entry in await self._read(missing)} if missing else {}
+        found = {entry.id: entry for entry in await self._missing(missing)} if missing else {}
         for entry in found.values():
             self._keep(entry)
         chosen: list[Entry] = []
@@ -57,9 +52,8 @@ class Bodies:
             if entry is not None:
                 self._keep(entry)
 
-    async def _read(self, ids: Sequence[EntryId]) -> list[Entry]:
-        rows = await call_log(self._log, self._log.read_at, self._session, ids, limiter=self._limiter)
-        entries = (_entry(decode_row(self._session, row, self._topics)) for row in rows)
+    async def _missing(self, ids: Sequence[EntryId]) -> list[Entry]:
+        entries = map(_entry, await self._read(ids))
         return [entry for entry in entries if entry is not None]
 
     def _keep(self, entry: Entry) -> None:

@@ -10,7 +10,8 @@ shown, answered or run before step 5.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import msgspec
@@ -36,7 +37,7 @@ Listener: TypeAlias = Callable[[Commit, SessionState], None]
 """Called with each acknowledged commit and the state that is shown from then on. Never blocks."""
 
 
-class Committed(msgspec.Struct, frozen=True, kw_only=True):
+class Committed(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a command came to. ``events`` is empty where nothing followed from it."""
 
     position: Position
@@ -122,6 +123,19 @@ class CommitLine:
         """Raise SessionFailed where the store has failed under the session."""
         if self.failure is not None:
             raise SessionFailed(f"session {self.session_id!r} has failed: {self.failure}") from self.failure
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Read the store in the body. A read that fails ends the session, as a write that fails does.
+
+        Raises:
+            SessionFailed: the store failed in the body.
+        """
+        try:
+            yield
+        except StoreError as error:
+            self.fail(error)
+            self.check_not_failed()
 
     def fail(self, error: PiActorsError) -> None:
         """Stop for good: nobody knows any more what the store holds."""

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TypeVar, TypeVarTuple
 from uuid import uuid4
 
 import trio
@@ -42,6 +43,9 @@ from pi_actors.runtime.waiting import Waits
 from pi_actors.storage.codec import decode_row
 from pi_actors.tools.environment import EnvFactory
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 KINDS: Kinds = {kind.name: kind for kind in (AGENT, GENERATION, TOOL, CUSTOM)}
 
 
@@ -77,7 +81,7 @@ class LiveSession:
             group=store.group,
         )
         self.waits = Waits(self.line)
-        self.bodies = Bodies(store.log, session_id, store.topics, store.readers)
+        self.bodies = Bodies(self.recorded_at)
         self.line.listen(self.bodies.follow)
         self.found = FoundRuns(state, KINDS)
         self.line.listen(self.found.follow)
@@ -118,16 +122,16 @@ class LiveSession:
             NotFound: there is no such work actor.
         """
         while True:
-            event = self.waits.settling(actor_id)
-            self.line.check_open()
-            actor = self.line.shown.actors.get(actor_id)
-            if actor is None or not actor.live:
-                return await self._stored_outcome(actor_id)
-            await event.wait()
+            with self.waits.settling(actor_id) as event:
+                self.line.check_open()
+                actor = self.line.shown.actors.get(actor_id)
+                if actor is None or not actor.live:
+                    return await self._stored_outcome(actor_id)
+                await event.wait()
 
     async def _stored_outcome(self, actor_id: ActorId) -> Outcome:
         session = self.line.session_id
-        position = await self.store.read(self.store.log.find_settled, session, actor_id)
+        position = await self.read(self.store.log.find_settled, session, actor_id)
         recorded = None if position is None else await self.recorded(position)
         if recorded is None or not isinstance(recorded.event, WorkEnded):
             raise NotFound(f"there is no work actor {actor_id} in session {session!r}")
@@ -145,14 +149,21 @@ class LiveSession:
 
     async def recorded_at(self, positions: Sequence[Position]) -> list[Recorded]:
         """The acknowledged events at *positions*, in ascending order; missing ones are left out."""
-        session = self.line.session_id
-        rows = await self.store.read(self.store.log.read_at, session, positions)
-        return [decode_row(session, row, self.store.topics) for row in rows]
+        return await self.read(_read_at, self.store, self.line.session_id, positions)
 
     async def entry_ids(self, agent: ActorId, *, before: EntryId | None, limit: int) -> list[EntryId]:
         """The newest *limit* entries of *agent* before *before* (None: the end), oldest first."""
         entries = partial(self.store.log.entries, self.line.session_id, agent, before=before, limit=limit)
-        return await self.store.read(entries)
+        return await self.read(entries)
+
+    async def read(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        """Run a function that reads the log.
+
+        Raises:
+            SessionFailed: the store failed, or what it holds is damaged.
+        """
+        with self.line.reading():
+            return await self.store.read(function, *arguments)
 
     def refresh(self) -> None:
         """Look again at what every actor owes, after the catalog has grown."""
@@ -222,6 +233,10 @@ async def open_live(
         live.line.check_not_failed()
     finally:
         held.close()
+
+
+def _read_at(store: LiveStore, session: SessionId, positions: Sequence[Position]) -> list[Recorded]:
+    return [decode_row(session, row, store.topics) for row in store.log.read_at(session, positions)]
 
 
 async def _watch(live: LiveSession, body: trio.CancelScope) -> None:

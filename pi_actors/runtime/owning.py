@@ -47,7 +47,7 @@ class Owning:
         line = self._shell.line
         mine = self._shell.agent_state(self._errand.agent).choices
         wanted = choices_from(self._shell.registry, mine, cast(Mapping[str, Choosable], choices))
-        if all(memo != f"spawned:{name}" for memo, _ in line.ahead.actors[self._errand.actor].memos):
+        if f"spawned:{name}" not in line.ahead.actors[self._errand.actor].memos:
             check_limits(line.ahead, self._errand.agent, limits)
         committed = await self._errand.report(SpawnAgent(name=name, choices=wanted))
         return self._shell.handles.agent(_spawned(committed.reply))

@@ -1,6 +1,7 @@
 """Waits for stored facts: that something has settled, that a tree is idle."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import trio
 
@@ -16,13 +17,22 @@ class Waits:
 
     def __init__(self, line: CommitLine) -> None:
         self._line = line
-        self._settling: dict[Position, trio.Event] = {}
-        self._idling: list[tuple[Callable[[SessionState], bool], trio.Event]] = []
+        self._settling: dict[Position, set[trio.Event]] = {}
+        self._idling: dict[trio.Event, Callable[[SessionState], bool]] = {}
         line.listen(self._follow)
 
-    def settling(self, id: Position) -> trio.Event:
+    @contextmanager
+    def settling(self, id: Position) -> Generator[trio.Event]:
         """An event that is set when the submission or actor *id* settles, or the session ends."""
-        return self._settling.setdefault(id, trio.Event())
+        event = trio.Event()
+        self._settling.setdefault(id, set()).add(event)
+        try:
+            yield event
+        finally:
+            waiting = self._settling.get(id, set())
+            waiting.discard(event)
+            if not waiting:
+                self._settling.pop(id, None)
 
     async def until(self, holds: Callable[[SessionState], bool]) -> None:
         """Return once *holds* is true of the shown state.
@@ -34,26 +44,30 @@ class Waits:
         while not holds(self._line.shown):
             self._line.check_open()
             changed = trio.Event()
-            self._idling.append((holds, changed))
-            await changed.wait()
+            self._idling[changed] = holds
+            try:
+                await changed.wait()
+            finally:
+                self._idling.pop(changed, None)
         await trio.lowlevel.checkpoint()
+
+    def at_end(self, ender: Callable[[], None]) -> None:
+        """Call *ender*, which must not block, when the session is over: closed, or failed, or both."""
+        self._enders.append(ender)
 
     def end(self) -> None:
         """The session is over: wake everyone."""
-        for event in self._settling.values():
-            event.set()
-        for _, event in self._idling:
+        for ender in self._enders:
+            ender()
+        for event in (*self._idling, *(each for waiting in self._settling.values() for each in waiting)):
             event.set()
 
     def _follow(self, commit: Commit, state: SessionState) -> None:
         if self._settling:
             index = index_of((each.position, each.actor, each.event) for each in commit)
             for id, _ in index.settled:
-                event = self._settling.pop(id, None)
-                if event is not None:
+                for event in self._settling.get(id, ()):
                     event.set()
-        if self._idling:
-            ready = [event for holds, event in self._idling if holds(state)]
-            self._idling = [(holds, event) for holds, event in self._idling if event not in ready]
-            for event in ready:
+        for event, holds in self._idling.items():
+            if holds(state):
                 event.set()

@@ -130,7 +130,7 @@ class Session:
         self.live.line.check_open()
         require(self.live.line.shown, agent_id)
         log = self.live.store.log
-        found = await self.live.store.read(log.find_request, self.id, agent_id, request_id)
+        found = await self.live.read(log.find_request, self.id, agent_id, request_id)
         return None if found is None else Submission(self, found[0], agent_id)
 
     async def abort_actor(self, actor_id: ActorId) -> Literal["marked", "terminal"]:
@@ -224,7 +224,7 @@ class Session:
     async def _known(self, agent: ActorId, request_id: str, kind: str) -> Position | None:
         self.live.line.check_open()
         log = self.live.store.log
-        found = await self.live.store.read(log.find_request, self.id, agent, request_id)
+        found = await self.live.read(log.find_request, self.id, agent, request_id)
         if found is None:
             return None
         if found[1] != kind:

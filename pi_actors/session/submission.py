@@ -11,6 +11,7 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     Withdraw,
     Withdrawal,
+    is_done_at_once,
 )
 from pi_actors.actors.agent.state import AgentState
 from pi_actors.core.decider import Send
@@ -52,12 +53,12 @@ class Submission:
         live = self._session.live
         self._session.check_not_own(await self._find_agent())
         while True:
-            event = live.waits.settling(self.id)
-            live.line.check_open()
-            settled = await self._settled()
-            if settled is not None:
-                return settled
-            await event.wait()
+            with live.waits.settling(self.id) as event:
+                live.line.check_open()
+                settled = await self._settled()
+                if settled is not None:
+                    return settled
+                await event.wait()
 
     async def status(self) -> Status:
         """Where it stands now. Raises NotFound where the session has no such submission."""
@@ -90,8 +91,11 @@ class Submission:
 
     async def _settled(self) -> Recorded | None:
         live = self._session.live
-        position = await live.store.read(live.store.log.find_settled, self._session.id, self.id)
-        return None if position is None else await live.recorded(position)
+        position = await live.read(live.store.log.find_settled, self._session.id, self.id)
+        recorded = await live.recorded(self.id if position is None else position)
+        if position is None and not (recorded is not None and is_done_at_once(recorded.event)):
+            return None
+        return recorded
 
     async def _outcome(self, settled: Recorded) -> Settled:
         match settled.event:

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -100,7 +101,8 @@ class LockFile:
         """
         with _forks:
             if self.descriptor >= 0:
-                self.unlock()
+                with suppress(OSError):  # there are no locks here, so none is held
+                    self.unlock()
             self.close_in_child()
 
     def close_in_child(self) -> None:

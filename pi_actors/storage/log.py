@@ -32,7 +32,7 @@ class Row(NamedTuple):
     state: bytes
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class Batch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One commit of one session: stored wholly or not at all.
 
     ``epoch`` and ``after`` are what the session's head must still say. ``live``: after this commit

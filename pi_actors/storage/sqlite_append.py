@@ -70,8 +70,10 @@ def insert_index(cursor: sqlite3.Cursor, number: int, rows: IndexRows) -> None:
 
 def pages_of(batches: Sequence[Batch]) -> int:
     """About how many pages of the write-ahead log the batches take, beyond those of any transaction."""
+    # A session has a place of its own in the key of each table; its batches share the pages there.
+    places = 2 * len({batch.session for batch in batches})
     stored = sum(len(row.state) for batch in batches for row in batch.rows)
-    return 2 * len(batches) + stored // _PAGE_BYTES
+    return places + 2 * stored // _PAGE_BYTES
 
 
 def _append_one(cursor: sqlite3.Cursor, batch: Batch, numbers: dict[SessionId, int]) -> Fenced | None:

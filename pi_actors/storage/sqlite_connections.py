@@ -169,7 +169,9 @@ class OutsideReaders(Readers):
     """Readers for those who own nothing of the store, and leave no file behind beside it.
 
     Where there is no write-ahead log, nobody writes and SQLite would make one to read: then the
-    file is read as it is, and read again if it turns out to have changed meanwhile.
+    file is read as it is, and read again if it turns out to have changed meanwhile. No connection
+    is kept: a writer that closes could not remove its log, and a file that was replaced would not
+    be noticed.
     """
 
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -187,6 +189,9 @@ class OutsideReaders(Readers):
         finally:
             connection.close()
         return result if _stamp(self._store) == before else super().run(work)
+
+    def _give(self, connection: sqlite3.Connection) -> None:
+        connection.close()
 
 
 def connect(store: Path, parameters: str, *pragmas: str) -> sqlite3.Connection:

@@ -109,12 +109,12 @@ def test_an_unknown_agent_is_refused_with_those_that_exist() -> None:
             ask(9)
 
 
-def test_an_event_of_an_unknown_topic_only_moves_the_position() -> None:
+def test_an_event_of_an_unknown_topic_only_moves_the_position_and_the_time() -> None:
     story = Story()
     story.spawn_root()
-    before = story.state()
+    before, at_us = story.state(), story.at_us
     story.commit((ROOT, UnknownEvent(topic="Future", display=True, body=b"")))
-    assert story.state() == msgspec.structs.replace(before, position=2)
+    assert story.state() == msgspec.structs.replace(before, position=2, at_us=at_us)
 
 
 def stored(event: Recorded) -> Recorded:

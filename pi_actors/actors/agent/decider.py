@@ -190,6 +190,8 @@ def _settle_response(state: AgentState, command: SettleResponse, at: At) -> Deci
         return NOTHING
     parts = _with_unique_ids(state, command.parts, at)
     settled = ResponseSettled(by=command.generation, info=command.info, parts=parts)
+    if command.info.stop in ("error", "aborted"):
+        return Decision(events=(settled,))
     placed = ResponsePlaced(entry=at.position, calls=command.calls, cut=command.info.stop == "length")
     return Decision(events=(settled,), messages=(Send(command.generation, placed),))
 

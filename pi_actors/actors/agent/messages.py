@@ -39,7 +39,7 @@ class AgentConfigured(msgspec.Struct, frozen=True, kw_only=True, array_like=True
     choices: Choices
 
 
-class EntryDraft(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class EntryDraft(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
     """An entry that waits to be placed. ``head_self``: the active context will start at it."""
 
     kind: str
@@ -57,7 +57,7 @@ class SubmissionQueued(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     request_id: str | None = None
 
 
-class SubmissionPlaced(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class SubmissionPlaced(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
     """A submission's entry stands in the transcript; a write is thereby done.
 
     ``submission`` is 0 where it was never queued: then this event admitted it and is its id.
@@ -77,7 +77,7 @@ class SubmissionSettled(msgspec.Struct, frozen=True, kw_only=True, array_like=Tr
     detail: str | None = None
 
 
-class EntryAppended(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class EntryAppended(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
     """An entry stands in the transcript. Its id is this event's position."""
 
     kind: str
@@ -183,7 +183,7 @@ class Submit(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
-class SubmitWrite(msgspec.Struct, frozen=True, kw_only=True):
+class SubmitWrite(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Admit an entry that asks no model."""
 
     entry: EntryDraft
@@ -212,7 +212,7 @@ class ReleaseInbox(msgspec.Struct, frozen=True, kw_only=True):
     """Let a held inbox go on."""
 
 
-class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+class Submitted(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Answers Submit and SubmitWrite."""
 
     submission: SubmissionId
@@ -303,6 +303,12 @@ TOPICS: Final[dict[str, type[Event]]] = {
     "RunReleased": RunReleased,
     "InboxReleased": InboxReleased,
 }
+
+
+def is_done_at_once(event: Event) -> bool:
+    """Whether *event* admits a write that is thereby done: it settles itself, and no index says so."""
+    return isinstance(event, SubmissionPlaced) and event.mode == "write" and event.submission == 0
+
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

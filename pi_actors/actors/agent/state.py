@@ -25,6 +25,7 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     ToolResultSettled,
 )
+from pi_actors.core.chunks import Chunks, chunks_of, grow_chunks, items_of
 from pi_actors.core.decider import Birth, Quarantined
 from pi_actors.core.errors import UnansweredReason
 from pi_actors.core.ids import ActorId, EntryId, Position, SubmissionId
@@ -35,7 +36,7 @@ HOLDING: Final[frozenset[UnansweredReason]] = frozenset({"no_model", "model_erro
 """Ends of a run that would hit the next input too, so the inbox is held."""
 
 
-class EntryMeta(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class EntryMeta(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
     """What the active context knows of an entry. ``sent``: it goes to models."""
 
     id: EntryId
@@ -44,7 +45,7 @@ class EntryMeta(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     wire_ids: tuple[str, ...] = ()
 
 
-class InboxItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class InboxItem(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
     """A submission that waits."""
 
     submission: SubmissionId
@@ -80,20 +81,25 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     given_up: bool = False
 
 
-class AgentState(msgspec.Struct, frozen=True, kw_only=True):
+class AgentState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An agent. ``turn``: responses settled as an answer or as calls. ``system``: the instructions
     in context, by their entry and text. ``last_step``: where the last real progress was stored.
     """
 
     id: ActorId
     choices: Choices
-    entries: tuple[EntryMeta, ...] = ()
+    context: Chunks[EntryMeta] = ()
     system: tuple[EntryId, str] | None = None
     turn: int = 0
     inbox: tuple[InboxItem, ...] = ()
     held: UnansweredReason | None = None
     run: Run | None = None
     last_step: Position = 0
+
+    @property
+    def entries(self) -> tuple[EntryMeta, ...]:
+        """The active context, in order."""
+        return items_of(self.context)
 
 
 Evolved: TypeAlias = AgentState | Quarantined
@@ -172,19 +178,21 @@ def _without(inbox: tuple[InboxItem, ...], submission: SubmissionId) -> tuple[In
 
 
 def _appended(state: AgentState, position: Position, event: EntryAppended) -> AgentState:
-    entries, system = state.entries, state.system
+    context, system = state.context, state.system
     meta = EntryMeta(id=position, heads=event.head is not None)
     if event.head is None:
-        entries = (*entries, meta)
+        context = grow_chunks(context, meta)
     else:
         head = event.head
-        entries = (meta, *(entry for entry in entries if entry.id >= head and not entry.heads))
+        kept = (entry for entry in state.entries if entry.id >= head and not entry.heads)
+        entries = (meta, *kept)
+        context = chunks_of(entries)
         if system is not None and all(entry.id != system[0] for entry in entries):
             system = None
     if event.kind == "pi.system":
         text = "".join(_texts(event))
         system = (position, text)
-    return msgspec.structs.replace(state, entries=entries, system=system)
+    return msgspec.structs.replace(state, context=context, system=system)
 
 
 def _texts(event: EntryAppended) -> list[str]:
@@ -208,7 +216,7 @@ def _responded(state: AgentState, run: Run, position: Position, event: ResponseS
         )
     return msgspec.structs.replace(
         state,
-        entries=(*state.entries, meta),
+        context=grow_chunks(state.context, meta),
         turn=state.turn + 1 if sent else state.turn,
         run=run,
         last_step=state.last_step if event.info.stop == "aborted" else position,
@@ -224,7 +232,7 @@ def _resulted(state: AgentState, run: Run, position: Position, event: ToolResult
     )
     return msgspec.structs.replace(
         state,
-        entries=(*state.entries, EntryMeta(id=position)),
+        context=grow_chunks(state.context, EntryMeta(id=position)),
         run=run,
         last_step=position if event.own else state.last_step,
     )

@@ -24,6 +24,7 @@ from pi_actors.core.decider import (
     At,
     Birth,
     Decision,
+    Drained,
     Ended,
     Event,
     Kind,
@@ -64,7 +65,7 @@ def decide(state: CustomState, command: CustomCommand, at: At) -> Decision:
         case Abort():
             detail = "its code may still be running" if command.still_running else None
             return Decision(finish=Outcome(status="aborted", detail=detail))
-        case Ended() | Recover():
+        case Ended() | Drained() | Recover():
             return NOTHING
         case _:
             assert_never(command)
@@ -110,12 +111,22 @@ KIND: Kind[CustomState] = Kind(name=ANY_KIND, initial=initial, decide=decide, ev
 
 
 def _advance(state: CustomState, command: Advance, at: At) -> Decision:
-    """Store the new state; children are born, and waited for, in the same commit."""
-    if command.after != state.step or at.marked:
+    """Store the new state; children are born, and waited for, in the same commit.
+
+    A marked actor's state is stored too, as its abort step must know what was done; it starts nothing.
+    """
+    if command.after != state.step:
         return NOTHING
+    if at.marked:
+        return Decision(events=(WorkAdvanced(state=command.state, version=command.version),))
     births = tuple(
         WorkSpawned(
-            kind=child.kind, agent=state.agent, owner=state.id, version=child.version, input=child.input
+            kind=child.kind,
+            agent=state.agent,
+            owner=state.id,
+            background=child.background,
+            version=child.version,
+            input=child.input,
         )
         for child in command.children
     )

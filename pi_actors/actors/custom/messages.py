@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pi_actors.core.decider import Abort, Ended, Event, Recover, SpawnWork, WaitOver
+from pi_actors.core.decider import Abort, Drained, Ended, Event, Recover, SpawnWork, WaitOver
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.lifecycle import Outcome
 
@@ -61,7 +61,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
 
 
-CustomCommand: TypeAlias = Advance | Finish | WaitOver | Ended | Abort | Recover
+CustomCommand: TypeAlias = Advance | Finish | WaitOver | Ended | Drained | Abort | Recover
 
 # Effects.
 

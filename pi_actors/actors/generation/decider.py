@@ -38,13 +38,21 @@ from pi_actors.actors.generation.messages import (
     WakeAt,
 )
 from pi_actors.actors.generation.partial import Partial, grow, parts_of
-from pi_actors.actors.generation.round import InRound, advance_round, continue_round, open_round, start_round
+from pi_actors.actors.generation.round import (
+    InRound,
+    advance_round,
+    close_call,
+    continue_round,
+    open_round,
+    start_round,
+)
 from pi_actors.core.decider import (
     NOTHING,
     Abort,
     At,
     Birth,
     Decision,
+    Drained,
     Ended,
     Kind,
     Quarantined,
@@ -108,7 +116,9 @@ def decide(state: GenerationState, command: GenerationCommand, at: At) -> Decisi
         case ScheduleRetry():
             return Decision(events=(command.retry,)) if isinstance(state, Requested) else NOTHING
         case Ended():
-            return advance_round(state, command, at) if isinstance(state, InRound) else NOTHING
+            return close_call(state, command) if isinstance(state, InRound) else NOTHING
+        case Drained():
+            return advance_round(state, at) if isinstance(state, InRound) else NOTHING
         case Abort():
             return _abort(state)
         case Recover():
@@ -132,7 +142,7 @@ def evolve(
             return Retrying(id=state.id, agent=state.agent, attempt=event.attempt, due_us=event.due_us)
         case ToolRoundStarted(), Requested():
             return start_round(state.id, state.agent, position, event)
-        case ToolRoundAdvanced(), InRound() if event.next < len(state.calls):
+        case ToolRoundAdvanced(), InRound() if 0 <= event.next < len(state.calls):
             return continue_round(state, position, event)
         case _:
             return Quarantined(position=position, topic=type(event).__name__)

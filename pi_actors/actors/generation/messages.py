@@ -4,7 +4,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from pi_actors.core.decider import Abort, Ended, Event, Recover
+from pi_actors.core.decider import Abort, Drained, Ended, Event, Recover
 from pi_actors.core.ids import EntryId, Position
 from pi_actors.core.lifecycle import Choices
 from pi_actors.core.messages import Part, Usage
@@ -173,6 +173,7 @@ GenerationCommand: TypeAlias = (
     | ReceiveResponse
     | FailAttempt
     | Ended
+    | Drained
     | Abort
     | Recover
 )

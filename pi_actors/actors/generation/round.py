@@ -85,19 +85,21 @@ def continue_round(state: InRound, position: Position, event: ToolRoundAdvanced)
     return msgspec.structs.replace(state, next=event.next + 1, tools=tools)
 
 
-def advance_round(state: InRound, ended: Ended, at: At) -> Decision:
-    """A tool has ended: close its call if its code broke, then go on, or end the turn."""
-    closing = _close_broken(state, ended)
-    if not ended.drained:
-        return Decision(messages=closing)
+def close_call(state: InRound, ended: Ended) -> Decision:
+    """A tool has ended: its call gets a result from us if its code broke before it gave one."""
+    return Decision(messages=_close_broken(state, ended))
+
+
+def advance_round(state: InRound, at: At) -> Decision:
+    """Nothing lives below any more: go on to the next call, or end the turn."""
     if state.next >= len(state.calls):
-        return Decision(messages=closing, finish=COMPLETED)
+        return Decision(finish=COMPLETED)
     if at.marked:
         return NOTHING
     call = state.calls[state.next]
     return Decision(
         events=(ToolRoundAdvanced(next=state.next), _spawn(state.id, state.agent, state.entry, call)),
-        messages=(*closing, Send(at.position + 1, BeginCall())),
+        messages=(Send(at.position + 1, BeginCall()),),
     )
 
 

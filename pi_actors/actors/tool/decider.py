@@ -42,6 +42,7 @@ from pi_actors.core.decider import (
     At,
     Birth,
     Decision,
+    Drained,
     Ended,
     Kind,
     Quarantined,
@@ -110,7 +111,7 @@ def decide(state: ToolState, command: ToolCommand, at: At) -> Decision:
             return _recover(state, at)
         case Abort():
             return _abort(state, command)
-        case Ended():
+        case Ended() | Drained():
             return NOTHING
         case _:
             assert_never(command)

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pi_actors.core.catalog import ReplayPolicy
-from pi_actors.core.decider import Abort, Ended, Event, Recover
+from pi_actors.core.decider import Abort, Drained, Ended, Event, Recover
 from pi_actors.core.ids import EntryId
 from pi_actors.core.messages import Blob, Diagnostic, Text, Usage
 from pi_actors.core.text import Json
@@ -128,6 +128,7 @@ ToolCommand: TypeAlias = (
     | SettleTool
     | LeaveUnknown
     | Ended
+    | Drained
     | Abort
     | Recover
 )

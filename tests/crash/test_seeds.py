@@ -1,0 +1,129 @@
+"""Sessions that live through crashes at random commits, among random work, under many seeds.
+
+Time is virtual and the scheduler seeded, so a seed that fails does so again:
+``pytest tests/crash/test_seeds.py -k seed-17``. ``CRASH_SEEDS`` says how many are tried.
+"""
+
+import os
+import random
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pi_actors import RetrySettings, Session, Settings, Store, ToolContext, open_session
+from pi_actors.models import ScriptedModel, call, cut, fail, reply
+from pi_actors.models.plays import Item
+from pi_actors.models.protocol import ModelRequest
+from pi_actors.storage.memory import MemoryLog
+from pi_actors.testing import (
+    CrashPoint,
+    EffectsFile,
+    TrioClock,
+    Witness,
+    accepted,
+    check_effects,
+    check_log,
+    check_session,
+    effect_tools,
+    read_log,
+    run_until_crash,
+)
+from pi_actors.testing.crashing import SIDES
+from projections import replay
+
+SEEDS = int(os.environ.get("CRASH_SEEDS", "100"))
+INPUTS = 3
+CRASHES_MAX = 4
+HANG_S = 3_600
+"""Virtual seconds that no session takes: it would wait for something that never comes."""
+
+SETTINGS = Settings(retry=RetrySettings(first_ms=500, cap_ms=5_000), close_ms=2_000)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS), ids=lambda seed: f"seed-{seed}")
+def test_a_session_keeps_its_promises_through_random_crashes(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """V352, X25: after the last crash everything accepted is settled, whatever happened on the way."""
+    monkeypatch.setattr(trio._core._run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+    trio._core._run._r.seed(seed)
+    random.seed(seed)
+    trio.run(partial(_live_through, seed, tmp_path), clock=MockClock(autojump_threshold=0))
+
+
+async def _live_through(seed: int, folder: Path) -> None:
+    with trio.fail_after(HANG_S):
+        await _crash_and_finish(seed, folder)
+
+
+async def _crash_and_finish(seed: int, folder: Path) -> None:
+    chance = random.Random(seed)
+    clock, log, file = TrioClock(), MemoryLog(), EffectsFile(folder / "effects")
+    scenario = partial(_work, seed=seed, chance=chance, clock=clock, file=file)
+    for _ in range(chance.randint(1, CRASHES_MAX)):
+        point = CrashPoint(chance.randint(1, 30), chance.choice(SIDES))
+        await run_until_crash(scenario, log, point)
+        check_log(log)
+    await run_until_crash(scenario, log, None)
+    check_effects(check_log(log, finished=True), file)
+
+
+async def _work(
+    store: Store, *, seed: int, chance: random.Random, clock: TrioClock, file: EffectsFile
+) -> None:
+    """Hand over inputs, disturb the session, wait for all of them."""
+    model = ScriptedModel(partial(_script, seed), chunk_ms=chance.choice((0, 30, 300)))
+
+    async def pause(ctx: ToolContext) -> None:
+        ctx.output("working\n" * chance.randint(0, 2))
+        await trio.sleep(chance.uniform(0, 3))
+
+    tools = effect_tools(file, pause=pause)
+    async with open_session(store, model=model, tools=tools, clock=clock, settings=SETTINGS) as session:
+        witness = Witness(session)
+        async with trio.open_nursery() as nursery:
+            for number in range(INPUTS):
+                nursery.start_soon(_hand_over, session, number, chance)
+            if chance.random() < 0.3:
+                nursery.start_soon(_disturb, session, chance)
+        for id in accepted(read_log(store.log)):
+            await session.submission(id).wait()
+        await session.wait_idle()
+        await check_session(session)
+        assert (await replay(store)).documents(1) == await session.root.documents()
+    witness.check(read_log(store.log))
+
+
+async def _hand_over(session: Session, number: int, chance: random.Random) -> None:
+    """An input now and then steers, is withdrawn, or comes with a write."""
+    await trio.sleep(chance.uniform(0, 8))
+    mode: Literal["follow_up", "steer"] = "steer" if chance.random() < 0.5 else "follow_up"
+    submission = await session.root.submit(f"input {number}", request_id=f"input-{number}", when_busy=mode)
+    if chance.random() < 0.2:
+        await session.root.submit_write("note", data=number, request_id=f"note-{number}")
+    if chance.random() < 0.2:
+        await submission.withdraw()
+    settled = await submission.wait()
+    assert (settled.status == "done") == (settled.answer is not None)
+    assert (settled.status == "done") == (settled.reason is None), settled
+    assert settled.reason in (None, "aborted"), settled
+
+
+async def _disturb(session: Session, chance: random.Random) -> None:
+    await trio.sleep(chance.uniform(0, 12))
+    await session.root.abort()
+
+
+def _script(seed: int, request: ModelRequest) -> Item:
+    """What the model says at this turn and attempt, the same in every process."""
+    chance = random.Random(f"{seed}:{request.turn}:{request.attempt}")
+    if request.attempt < 3 and chance.random() < 0.2:
+        return chance.choice((fail("overloaded", after="I was about"), cut("half an ans"), fail("too much")))
+    if chance.random() < 0.4:
+        return reply(f"Answer {request.turn}. " * chance.randint(1, 20))
+    names = chance.choices(("look", "push", "pay"), k=chance.randint(1, 4))
+    return reply("Let me see.", *(call(name, what=f"{request.turn}") for name in names))
