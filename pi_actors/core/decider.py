@@ -50,8 +50,9 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     ``events`` are the deciding actor's own; a WorkSpawned or AgentSpawned among them is the birth
     of a new actor, whose id is its position: ``at.position`` plus its place. ``finish`` ends the
     deciding actor after its messages were delivered, or holds the outcome while ordinary work
-    lives below it; a decision that finishes its actor must not give it new work. ``abort_below`` marks everything ordinary below the deciding actor, with
-    ``abort_background`` also what is below boundaries and exists now.
+    lives below it; a decision that finishes its actor must not give it new work. ``abort_below``
+    marks everything ordinary below the deciding actor, with ``abort_background`` also what is
+    below boundaries and exists now.
     ``reply`` answers a caller; it is stored nowhere.
     """
 

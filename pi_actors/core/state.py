@@ -364,9 +364,8 @@ def _born(actors: Actors, kinds: Kinds, id: Position, event: AgentSpawned | Work
 def _has_place(actors: Actors, event: AgentSpawned | WorkSpawned) -> bool:
     """Whether the owner is there, and is what may own this."""
     owner = actors.get(event.owner)
-    if owner is None or not owner.live:
-        if event.owner != NOBODY:
-            return False
+    if event.owner != NOBODY and (owner is None or not owner.live):
+        return False
     if isinstance(event, AgentSpawned):
         return True
     agent = actors.get(event.agent)

@@ -18,9 +18,8 @@ from pi_actors.actors.generation.partial import Partial, grow, parts_of
 from pi_actors.core.decider import Send
 from pi_actors.core.errors import InvalidValue
 from pi_actors.core.lifecycle import Choices
-from pi_actors.core.messages import Blob, Call, Part, Result, Text, Thinking, Usage
+from pi_actors.core.messages import Blob, Call, Part, Result, Text, Thinking
 from pi_actors.core.text import clean_text, normalise, split_surrogate
-from pi_actors.models.prices import price
 from pi_actors.models.protocol import (
     CallDelta,
     Emit,
@@ -111,7 +110,7 @@ async def _request(shell: Shell, errand: Errand, state: Requested) -> tuple[Mode
 
 
 def _received(shell: Shell, response: ModelResponse) -> ReceiveResponse:
-    """The response as a report: text normalised, calls numbered and checked, cost computed."""
+    """The response as a report: text normalised, calls numbered and checked."""
     parts: list[Part] = []
     for part in response.parts:
         calls = sum(isinstance(each, Call) for each in parts)
@@ -122,7 +121,7 @@ def _received(shell: Shell, response: ModelResponse) -> ReceiveResponse:
         calls=tuple(_checked(shell, part) for part in parts if isinstance(part, Call)),
         provider=response.provider,
         provider_model=response.model,
-        usage=_priced(response.usage, response.provider, response.model),
+        usage=response.usage,
     )
 
 
@@ -151,12 +150,6 @@ def _checked(shell: Shell, call: Call) -> CheckedCall:
         except InvalidArguments as error:
             problem = str(error)
     return CheckedCall(index=call.index, name=call.name, problem=problem)
-
-
-def _priced(usage: Usage | None, provider: str | None, model: str | None) -> Usage | None:
-    if usage is None or provider is None or model is None:
-        return usage
-    return price(usage, provider, model)
 
 
 class _Stream:

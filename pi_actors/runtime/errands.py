@@ -155,6 +155,8 @@ class Errands:
             if isinstance(root_cause(error), SessionFailed | SessionClosed):
                 return
             fault = _describe(root_cause(error))
+        except BaseExceptionGroup as group:  # raised while everything is being cancelled: it ends here
+            raise _without_errors(group) from None
         finally:
             self._forget(errand)
         await self._conclude(errand, fault)
@@ -179,6 +181,13 @@ class Errands:
         if not running:
             del self._running[errand.actor]
         errand.ended.set()
+
+
+def _without_errors(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What of *group* is no error but a cancellation or an interrupt, which must go on upwards."""
+    rest = group.split(Exception)[1]
+    assert rest is not None, group
+    return rest
 
 
 def _describe(error: BaseException) -> str:

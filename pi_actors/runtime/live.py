@@ -1,6 +1,6 @@
 """One open session, from the lock to the lock: claim, fold, take up, run, close."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar, TypeVarTuple
@@ -12,10 +12,8 @@ from pi_actors.actors.agent.decider import KIND as AGENT
 from pi_actors.actors.agent.messages import PlaceInbox
 from pi_actors.actors.agent.state import AgentState
 from pi_actors.actors.custom.decider import KIND as CUSTOM
-from pi_actors.actors.custom.decider import CustomState
 from pi_actors.actors.custom.messages import RunStep
 from pi_actors.actors.generation.decider import KIND as GENERATION
-from pi_actors.actors.generation.decider import Retrying
 from pi_actors.actors.generation.messages import CallModel, PrepareRequest, WakeAt
 from pi_actors.actors.tool.decider import KIND as TOOL
 from pi_actors.actors.tool.messages import ReconcileTool, RunTool
@@ -23,9 +21,9 @@ from pi_actors.core.decider import AbortWork, Effect, Quarantined
 from pi_actors.core.errors import NotFound, SessionFailed
 from pi_actors.core.ids import ActorId, EntryId, Position, SessionId
 from pi_actors.core.lifecycle import AgentSpawned, Outcome, WorkEnded
-from pi_actors.core.record import Recorded
+from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.settings import Settings
-from pi_actors.core.state import Actor, Kinds, SessionState
+from pi_actors.core.state import Actor, Kinds, SessionState, owed
 from pi_actors.runtime.asking import call_model, prepare_request, wake_at
 from pi_actors.runtime.bodies import Bodies
 from pi_actors.runtime.clock import Clock, microseconds
@@ -84,7 +82,8 @@ class LiveSession:
         self.bodies = Bodies(self.recorded_at)
         self.line.listen(self.bodies.follow)
         self.found = FoundRuns(state, KINDS)
-        self.line.listen(self.found.follow)
+        self._nursery: trio.Nursery | None = None
+        self.line.listen(self._follow)
         registry.reach_known(_chosen_models(state))
         self.resumed = trio.Event()
         self.shell = Shell(
@@ -138,9 +137,12 @@ class LiveSession:
         return recorded.event.outcome
 
     def _may_start(self, actor: Actor, effect: Effect) -> bool:
-        if not self.found.may_start(actor, effect):
+        if not self.found.may_start(self.line.shown, actor, effect):
             return False
-        return not isinstance(effect, RunStep) or why_blocked(self.shell, actor) is None
+        return not isinstance(effect, RunStep) or self._can_run(actor)
+
+    def _can_run(self, actor: Actor) -> bool:
+        return why_blocked(self.shell, actor) is None
 
     async def recorded(self, position: Position) -> Recorded | None:
         """The acknowledged event at *position*, None where there is none."""
@@ -168,20 +170,35 @@ class LiveSession:
     def refresh(self) -> None:
         """Look again at what every actor owes, after the catalog has grown."""
         self.errands.refresh(list(self.line.shown.actors))
+        self._take_up_ready()
 
     def next_wake_us(self) -> int | None:
         """The earliest stored deadline, in UTC microseconds."""
-        states = (actor.state for actor in self.line.shown.actors.values())
-        waiting = (state.due_us for state in states if isinstance(state, Retrying | CustomState))
-        return min((due_us for due_us in waiting if due_us is not None), default=None)
+        deadlines = [
+            effect.due_us
+            for actor in self.line.shown.actors.values()
+            for effect in owed(actor, KINDS)
+            if isinstance(effect, WakeAt | RunStep) and self._may_start(actor, effect)
+        ]
+        return min((due_us for due_us in deadlines if due_us is not None), default=None)
 
     async def run(self) -> None:
         """Once resumed: take up what was found unfinished, and run what is owed, until cancelled."""
         await self.resumed.wait()
         async with trio.open_nursery() as nursery:
             await nursery.start(self.errands.run)
-            for agent in self.found.ready(self.line.shown):
-                nursery.start_soon(self._take_up, agent)
+            self._nursery = nursery
+            self._take_up_ready()
+
+    def _take_up_ready(self, changed: Iterable[ActorId] | None = None) -> None:
+        """Take up the found runs that no longer only wait; *changed*: of these actors' agents."""
+        if self._nursery is not None:
+            for agent in self.found.ready(self.line.shown, self._can_run, changed):
+                self._nursery.start_soon(self._take_up, agent)
+
+    def _follow(self, commit: Commit, state: SessionState) -> None:
+        self.found.follow(commit, state)
+        self._take_up_ready(each.actor for each in commit)
 
     async def _take_up(self, agent: ActorId) -> None:
         commands = self.found.take_up(self.line.ahead, agent)
@@ -193,6 +210,7 @@ class LiveSession:
 
     async def close(self) -> None:
         """Stop what runs, note the orderly close, see everything stored. Decides no outcome."""
+        self._nursery = None
         with trio.CancelScope(shield=True):
             await self.errands.stop()
             try:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from pi_actors.actors.topics import index_of
 from pi_actors.core.errors import LogCorrupt, LogTooNew
-from pi_actors.core.ids import Position, SessionId
 from pi_actors.core.record import Recorded, UnknownEvent
 from pi_actors.core.state import EMPTY, Kinds, SessionState, evolve
 from pi_actors.storage.codec import Topics, decode_row
@@ -20,11 +21,12 @@ def fold_log(log: Log, head: Head, topics: Topics, kinds: Kinds) -> SessionState
     """
     state, last = EMPTY, None
     rebuilt: list[Recorded] | None = [] if log.needs_index(head.session) else None
-    for last in _read(log, head.session, head.position, topics):
+    for last in _read(log, head, topics):
         event = last.event
         if isinstance(event, UnknownEvent):
             if not event.display:
                 raise LogTooNew(head.session, last.position, last.topic, "an event of an unknown kind")
+            state = msgspec.structs.replace(state, position=last.position, at_us=last.at_us)
             continue
         state = evolve(state, kinds, position=last.position, at_us=last.at_us, actor=last.actor, event=event)
         if rebuilt is not None:
@@ -36,12 +38,14 @@ def fold_log(log: Log, head: Head, topics: Topics, kinds: Kinds) -> SessionState
     return state
 
 
-def _read(log: Log, session: SessionId, through: Position, topics: Topics) -> Iterator[Recorded]:
-    after: Position = 0
-    while after < through:
-        rows = log.read(session, after=after, through=through)
+def _read(log: Log, head: Head, topics: Topics) -> Iterator[Recorded]:
+    session, after = head.session, 0
+    while after < head.position:
+        rows = log.read(session, after=after, through=head.position)
         if not rows:
-            raise LogCorrupt(session, after + 1, f"the rows from here to {through} are missing")
+            raise LogCorrupt(session, after + 1, f"the rows from here to {head.position} are missing")
         for row in rows:
+            if row.position > max(after, head.scavenged_to) + 1:
+                raise LogCorrupt(session, after + 1, f"the rows from here to {row.position - 1} are missing")
             yield decode_row(session, row, topics)
-        after = rows[-1].position
+            after = row.position

@@ -33,8 +33,9 @@ class Owning:
         """The value first stored under *name*: *candidate*, unless there is one."""
         value = msgspec.json.encode(clean_json(candidate, f"the memo {name!r}"))
         committed = await self._errand.report(WriteMemo(name=f"memo:{name}", value=value))
-        assert isinstance(committed.reply, Memo), committed
-        return cast(Json, msgspec.json.decode(committed.reply.value))
+        if not isinstance(committed.reply, Memo):
+            raise CommandRefused("the actor has ended, so it cannot remember anything new")
+        return msgspec.json.decode(committed.reply.value)
 
     async def spawn(self, born: SpawnWork) -> ActorId:
         """The actor spawned under this name, now or in an earlier run of the same actor."""
@@ -53,18 +54,39 @@ class Owning:
         return self._shell.handles.agent(_spawned(committed.reply))
 
     async def wait(self, on: Sequence[ActorId], *, fail_fast: bool) -> tuple[Outcome, ...]:
-        """The outcomes of *on*, in order. The wait itself is not stored; a rerun waits again."""
+        """The outcomes of *on*, in order. The wait itself is not stored; a rerun waits again.
+
+        Raises:
+            NotFound: one of them is no work actor of this session.
+            CommandRefused: one waits for this actor or, with *fail_fast*, does not belong to it.
+        """
         outcomes: dict[ActorId, Outcome] = {}
 
         async def wait_one(id: ActorId) -> None:
-            outcomes[id] = await self._shell.handles.session().wait_actor(id)
+            outcomes[id] = await self._shell.outcome_of(id)
             if fail_fast and outcomes[id].status != "completed":
                 await self._shell.line.commit(*(Send(other, Mark()) for other in on if other not in outcomes))
 
+        live = [id for id in dict.fromkeys(on) if self._may_wait(id, fail_fast=fail_fast)]
+        for id in on:
+            if id not in live:
+                await wait_one(id)
         async with trio.open_nursery() as nursery:
-            for id in on:
+            for id in live:
                 nursery.start_soon(wait_one, id)
         return tuple(outcomes[id] for id in on)
+
+    def _may_wait(self, id: ActorId, *, fail_fast: bool) -> bool:
+        """Whether *id* is live, so that there is something to wait for. Raises where it must not be."""
+        actor = self._shell.line.shown.actors.get(id)
+        if actor is None or not actor.live:
+            return False
+        self._shell.handles.session().check_not_own(id)
+        if fail_fast and actor.parent != self._errand.actor:
+            raise CommandRefused(
+                f"actor {id} does not belong to this call, so it cannot be waited for fail_fast"
+            )
+        return True
 
 
 def _spawned(reply: msgspec.Struct | None) -> ActorId:
@@ -81,7 +103,7 @@ def check_limits(state: SessionState, agent: ActorId, limits: AgentLimits) -> No
     children = _children(state, agent)
     if limits.children_max is not None and len(children) >= limits.children_max:
         raise CommandRefused(f"this agent has spawned {len(children)} agents, the most it may")
-    busy = sum(child.busy or _has_run(child) for child in children)
+    busy = sum(_is_at_work(state, child) for child in children)
     if limits.concurrent_max is not None and busy >= limits.concurrent_max:
         raise CommandRefused(f"{busy} agents of this one are at work, the most that may be; wait for one")
 
@@ -108,5 +130,10 @@ def _children(state: SessionState, agent: ActorId) -> list[Actor]:
     return found
 
 
-def _has_run(agent: Actor) -> bool:
-    return isinstance(agent.state, AgentState) and agent.state.run is not None
+def _is_at_work(state: SessionState, child: Actor) -> bool:
+    """Busy, or about to be: its owner has just spawned it and will ask it next."""
+    if child.busy or not isinstance(child.state, AgentState):
+        return child.busy
+    owner = state.actors.get(child.owner)
+    is_new = child.state.last_step == 0 and owner is not None and owner.live
+    return child.state.run is not None or is_new

@@ -2,10 +2,11 @@
 
 Until such a run is taken up none of its effects starts. It is taken up in one commit that counts
 the recovery and lets every unfinished actor of the run decide what its own past means. A run that
-only waits (for a deadline) is left alone until what it waits for has come.
+only waits (for a deadline, for another agent, for missing code) is left alone until what it waits
+for has come. Background work goes on by itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pi_actors.actors.agent.messages import RecoverRun, ReleaseRun, RunEnded
 from pi_actors.actors.agent.state import AgentState
@@ -29,13 +30,24 @@ class FoundRuns:
         """A found run that ends without having been taken up, such as an aborted one, is past."""
         self._agents.difference_update(each.actor for each in commit if isinstance(each.event, RunEnded))
 
-    def may_start(self, actor: Actor, effect: Effect) -> bool:
-        """Whether *effect* may run now: waiting and aborting always, the rest once taken up."""
-        return actor.agent not in self._agents or _waits(effect) or isinstance(effect, AbortWork)
+    def may_start(self, state: SessionState, actor: Actor, effect: Effect) -> bool:
+        """Whether *effect* may run now: that of a found run's work once the run is taken up."""
+        if actor.agent not in self._agents or _waits(effect) or isinstance(effect, AbortWork):
+            return True
+        return is_in_background(state, actor)
 
-    def ready(self, state: SessionState) -> list[ActorId]:
-        """The found agents that owe something else than waiting and aborting."""
-        return [agent for agent in sorted(self._agents) if self._owes_work(state, agent)]
+    def ready(
+        self, state: SessionState, can_run: Callable[[Actor], bool], changed: Iterable[ActorId] | None = None
+    ) -> list[ActorId]:
+        """The found agents that owe something else than waiting and aborting.
+
+        *can_run*: whether this process has an actor's code. *changed*: look only at these actors' agents.
+        """
+        agents = self._agents
+        if changed is not None and agents:
+            actors = (state.actors.get(id) for id in changed)
+            agents = agents & {actor.agent for actor in actors if actor is not None}
+        return [agent for agent in sorted(agents) if self._owes_work(state, agent, can_run)]
 
     def take_up(self, state: SessionState, agent: ActorId) -> tuple[Send, ...]:
         """The commands that take up the run of *agent*; none where that has happened."""
@@ -54,15 +66,25 @@ class FoundRuns:
             if _has_run(actor) and actor.id not in self._agents
         ]
 
-    def _owes_work(self, state: SessionState, agent: ActorId) -> bool:
+    def _owes_work(self, state: SessionState, agent: ActorId, can_run: Callable[[Actor], bool]) -> bool:
         return any(
-            not (_waits(effect) or isinstance(effect, AbortWork))
+            not (_waits(effect) or isinstance(effect, AbortWork)) and can_run(actor)
             for actor in self._work(state, agent)
             for effect in owed(actor, self._kinds)
         )
 
     def _work(self, state: SessionState, agent: ActorId) -> Iterator[Actor]:
         return (actor for actor in below(state, agent) if actor.live and actor.agent == agent)
+
+
+def is_in_background(state: SessionState, actor: Actor) -> bool:
+    """Whether the work actor belongs to background work of its own agent."""
+    node: Actor | None = actor
+    while node is not None and not node.is_agent:
+        if node.background:
+            return True
+        node = state.actors.get(node.parent)
+    return False
 
 
 def _waits(effect: Effect) -> bool:

@@ -58,7 +58,7 @@ class Registry:
         models: Mapping[str, Model] = {},
         actors: Sequence[AnyKind] = (),
     ) -> None:
-        """Add to the catalog.
+        """Add to the catalog. A newer version of a kind takes the place of an older one.
 
         Raises:
             CommandRefused: two different tools or kinds of one name, or a kind without a prefix.
@@ -69,7 +69,9 @@ class Registry:
                 raise CommandRefused(
                     f"kind {kind.name!r} needs a prefix of its own, such as shop.{kind.name}"
                 )
-        new_tools, new_kinds = _by_name(self.tools, tools, "tools"), _by_name(self.kinds, actors, "kinds")
+        older = {kind.name for kind in actors if _is_older(self.kinds.get(kind.name), kind)}
+        kept = {name: kind for name, kind in self.kinds.items() if name not in older}
+        new_tools, new_kinds = _by_name(self.tools, tools, "tools"), _by_name(kept, actors, "kinds")
         self.tools.update(new_tools)
         self.kinds.update(new_kinds)
         self.models.update(models)
@@ -159,6 +161,10 @@ class Registry:
             instructions=text,
             instructions_computed=callable(self._instructions),
         )
+
+
+def _is_older(known: AnyKind | None, new: AnyKind) -> bool:
+    return known is not None and known.version < new.version
 
 
 class _Named(Protocol):

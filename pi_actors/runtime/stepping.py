@@ -1,6 +1,6 @@
 """The errands of custom actors: run a step, run the abort step; and why one cannot run here."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ from pi_actors.core.text import clean_json, normalise
 from pi_actors.runtime.clock import instant, microseconds
 from pi_actors.runtime.errands import Errand
 from pi_actors.runtime.owning import Owning
+from pi_actors.runtime.recovery import is_in_background
 from pi_actors.runtime.shell import Shell
 from pi_actors.runtime.work import AnyKind, AnyNext, AnyWork, Done, Failed, Next, Undecodable, Work
 
@@ -24,7 +25,8 @@ async def run_step(shell: Shell, errand: Errand) -> None:
     assert isinstance(errand.effect, RunStep), errand.effect
     if errand.effect.due_us is not None:
         await shell.clock.sleep_until(instant(errand.effect.due_us))
-        await shell.line.commit(*shell.found.take_up(shell.line.ahead, errand.agent))
+        if not is_in_background(shell.line.shown, shell.line.shown.actors[errand.actor]):
+            await shell.line.commit(*shell.found.take_up(shell.line.ahead, errand.agent))
     state = errand.state
     assert isinstance(state, CustomState), state
     kind = _kind_of(shell, errand.actor)
@@ -55,8 +57,13 @@ async def abort_step(shell: Shell, errand: Errand, *, still_running: bool) -> No
         kind = _kind_of(shell, actor.id)
         if kind.abort is not None:
             work = _work(shell, errand, kind, actor.state, is_stopping=True)
+            abort: Callable[[AnyWork], Awaitable[object]] = kind.abort
             with shell.running(errand.actor):
-                await kind.abort(work)
+                result = await abort(work)
+            if result is not None:
+                raise TypeError(
+                    f"an abort step of {kind.name} returned {result!r}; it only undoes what was done"
+                )
     await errand.report(Abort(still_running=still_running))
 
 

@@ -19,6 +19,7 @@ class Waits:
         self._line = line
         self._settling: dict[Position, set[trio.Event]] = {}
         self._idling: dict[trio.Event, Callable[[SessionState], bool]] = {}
+        self._enders: list[Callable[[], None]] = []
         line.listen(self._follow)
 
     @contextmanager

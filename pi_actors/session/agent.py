@@ -1,8 +1,8 @@
 """A handle to one agent: ask it, queue for it, look at it, stop it."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal, TypeVar
-from uuid import uuid4
 
 import msgspec
 
@@ -27,6 +27,7 @@ from pi_actors.runtime.work import ActorKind
 from pi_actors.session.submission import Submission
 from pi_actors.session.usage import run_usage
 from pi_actors.session.values import Answer
+from projections.pacing import View
 
 if TYPE_CHECKING:
     from pi_actors.session.session import Session
@@ -143,7 +144,7 @@ class Agent:
             UnknownName: *kind* is not registered here. Nothing was stored.
         """
         self._session.live.registry.check_kind(kind.name)
-        born = kind.start(state, name=name or uuid4().hex)
+        born = kind.start(state, name=name or "")
         reply = await self._commit(msgspec.structs.replace(born, background=background))
         assert isinstance(reply, Spawned), reply
         return reply.id
@@ -188,6 +189,19 @@ class Agent:
     async def documents(self) -> dict[str, Json]:
         """``pi.live``, ``pi.inbox``, ``pi.usage``, ``pi.agent`` and ``pi.provider``, as JSON."""
         return (await self._session.folded()).documents(self.id)
+
+    def view(self) -> AbstractAsyncContextManager[View]:
+        """Watch the agent: its transcript and documents, as of now and then as every commit changes them.
+
+        Enter it with ``async with``; iterate over the :class:`View` for the frames. It never slows
+        the session, however slow its viewer is. When the session is closed the iteration ends and
+        ``value`` stays.
+
+        Raises:
+            NotFound: there is no such agent.
+            SessionFailed: from the iteration too, when the store fails.
+        """
+        return self._session.view(self.id)
 
     async def _admit(
         self, command: Submit | SubmitWrite, kind: Literal["input", "write"], request_id: str | None

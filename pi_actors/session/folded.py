@@ -1,23 +1,26 @@
 """The read side's folds beside an open session: made when first asked for, then kept up."""
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 import trio
 
 from pi_actors.core.record import Commit
 from pi_actors.core.state import SessionState as CoreState
 from pi_actors.runtime.live import LiveSession
-from projections.backlog import FRAMES_MAX
-from projections.replay import newest_states
+from projections.replay import replay
 from projections.session import SessionState, fold_commit
 
-STATES_MAX = FRAMES_MAX + 1
-"""So many states lead to as many frames as anyone is given at once."""
 
-Follower: TypeAlias = Callable[[SessionState], None]
-"""Called with the state after each commit. Never blocks."""
+class Follower(Protocol):
+    """Someone who is shown every state."""
+
+    def show(self, state: SessionState) -> None:
+        """Called with the state after each commit. Never blocks."""
+        ...
+
+
+F = TypeVar("F", bound=Follower)
 
 
 class FoldedSession:
@@ -28,68 +31,67 @@ class FoldedSession:
 
     def __init__(self, live: LiveSession) -> None:
         self._live = live
-        self._newest: deque[SessionState] = deque(maxlen=STATES_MAX)
+        self._state: SessionState | None = None
+        self._stop_listening: Callable[[], None] | None = None
         self._followers: list[Follower] = []
         self._asked = False
-        self._stop_listening: Callable[[], None] | None = None
         self._lock = trio.Lock()
 
     async def current(self) -> SessionState:
         """The folds' state at the session's shown position."""
-        self._live.line.check_open()
         async with self._lock:
-            await self._start()
+            state = await self._started()
             self._asked = True
-        return self._newest[-1]
+        return state
 
-    async def follow(self, begin: Callable[[Sequence[SessionState]], Follower]) -> Follower:
-        """Call what *begin* returns with every state to come; *begin* is given those up to now.
+    async def follow(self, begin: Callable[[SessionState], F]) -> F:
+        """Show every state to come to what *begin* makes of the state as of now.
 
-        These are the states after each of the last 100 commits and the one before, oldest first.
+        What *begin* raises is raised, and nobody follows.
         """
-        self._live.line.check_open()
         async with self._lock:
+            state = await self._started()
             try:
-                await self._start()
-                follower = begin(tuple(self._newest))
+                follower = begin(state)
                 self._followers.append(follower)
             finally:
                 self._give_up_unless_needed()
         return follower
 
     def leave(self, follower: Follower) -> None:
-        """Stop calling *follower*; the states are given up with the last one."""
+        """Show *follower* nothing more; with the last one the state is given up."""
         self._followers.remove(follower)
         self._give_up_unless_needed()
 
-    async def _start(self) -> None:
-        """Fold the log, unless that was done."""
-        if self._stop_listening is not None:
-            return
-        line = self._live.line
-        missed: list[Commit] = []
-        stop_missing = line.listen(lambda commit, _: missed.append(commit))
-        try:
-            with line.reading():
-                states = await newest_states(
-                    self._live.store, line.session_id, to=line.shown.position, count=STATES_MAX
-                )
-        finally:
-            stop_missing()
-        self._newest.extend(states)
-        for commit in missed:
-            self._advance(commit, line.shown)
-        self._stop_listening = line.listen(self._advance)
+    async def _started(self) -> SessionState:
+        """The state as of now, folded from the log unless that was done."""
+        self._live.line.check_open()
+        if self._state is None:
+            missed: list[Commit] = []
+            stop_missing = self._live.line.listen(lambda commit, _: missed.append(commit))
+            try:
+                state = await self._read()
+            finally:
+                stop_missing()
+            for commit in missed:
+                state = fold_commit(state, commit)
+            self._state = state
+            self._stop_listening = self._live.line.listen(self._follow)
+        return self._state
 
-    def _advance(self, commit: Commit, _: CoreState) -> None:
-        state = fold_commit(self._newest[-1], commit)
-        self._newest.append(state)
+    async def _read(self) -> SessionState:
+        """The state that was shown when this was called."""
+        line = self._live.line
+        with line.reading():
+            return await replay(self._live.store, line.session_id, to=line.shown.position)
+
+    def _follow(self, commit: Commit, _: CoreState) -> None:
+        assert self._state is not None, "commits are folded once the log is"
+        self._state = fold_commit(self._state, commit)
         for follower in tuple(self._followers):
-            follower(state)
+            follower.show(self._state)
 
     def _give_up_unless_needed(self) -> None:
-        if self._stop_listening is None or self._asked or self._followers:
-            return
-        self._stop_listening()
-        self._stop_listening = None
-        self._newest.clear()
+        if self._stop_listening is not None and not self._asked and not self._followers:
+            self._stop_listening()
+            self._stop_listening, self._state = None, None

@@ -1,7 +1,7 @@
 """One open session: its agents, its tree, its usage."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Literal
 
@@ -24,7 +24,9 @@ from pi_actors.session.agent import Agent
 from pi_actors.session.folded import FoldedSession
 from pi_actors.session.submission import Submission
 from pi_actors.session.tree import nodes_of
+from pi_actors.session.views import Views
 from pi_actors.tools.tool import Tool
+from projections.pacing import View
 from projections.session import SessionState as FoldedState
 from projections.tree import ActorNode
 
@@ -40,6 +42,7 @@ class Session:
         self.id = id
         self._live: LiveSession | None = None
         self._folded: FoldedSession | None = None
+        self._views: Views | None = None
         self._requests: dict[tuple[ActorId, str], _RequestLock] = {}
 
     def __repr__(self) -> str:
@@ -49,6 +52,7 @@ class Session:
         """Called once by whoever opens the session."""
         self._live = live
         self._folded = FoldedSession(live)
+        self._views = Views(live, self._folded)
 
     @property
     def live(self) -> LiveSession:
@@ -190,6 +194,11 @@ class Session:
         """The read side's state at ``position``; the first call reads the log, later ones follow it."""
         assert self._folded is not None, "a session is bound before anyone holds it"
         return await self._folded.current()
+
+    def view(self, agent_id: ActorId) -> AbstractAsyncContextManager[View]:
+        """A view of the agent; see :meth:`Agent.view`."""
+        assert self._views is not None, "a session is bound before anyone holds it"
+        return self._views.view(agent_id)
 
     def check_not_own(self, on: ActorId | None) -> None:
         """Refuse to let a tool or a step wait for what waits for it; None stands for the session."""

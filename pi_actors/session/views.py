@@ -1,21 +1,22 @@
 """The views of an open session's agents: one feed for each agent that somebody looks at."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
 from pi_actors.core.errors import SessionFailed
 from pi_actors.core.ids import ActorId
 from pi_actors.runtime.live import LiveSession
-from pi_actors.session.folded import FoldedSession, Follower
+from pi_actors.session.folded import FoldedSession
 from projections.pacing import Feed, View
 from projections.session import SessionState
 from projections.view import Viewed
 
 
 class Views:
-    """Feeds from the acknowledged commits, made for the first viewer of an agent and given up with the last."""
+    """Feeds of the acknowledged commits, made for an agent's first viewer and given up with the last."""
 
     def __init__(self, live: LiveSession, folded: FoldedSession) -> None:
         self._live = live
@@ -40,8 +41,7 @@ class Views:
         async with self._lock:
             watched = self._watched.get(agent)
             if watched is None:
-                watched = _Watched(agent)
-                watched.follower = await self._folded.follow(watched.begin)
+                watched = await self._folded.follow(partial(_Watched, agent))
                 self._watched[agent] = watched
             watched.viewers += 1
         return watched
@@ -51,7 +51,7 @@ class Views:
         watched.viewers -= 1
         if watched.viewers == 0:
             del self._watched[agent]
-            self._folded.leave(watched.follower)
+            self._folded.leave(watched)
 
     def _finish(self) -> None:
         """The session is over; views keep their last value."""
@@ -65,4 +65,14 @@ class Views:
 
 
 class _Watched:
-    ...
+    """An agent that somebody looks at."""
+
+    def __init__(self, agent: ActorId, state: SessionState) -> None:
+        """Raises NotFound where there is no such agent."""
+        self.viewers = 0
+        self._viewed = Viewed(state, agent)
+        self.feed = Feed(self._viewed.snapshot())
+
+    def show(self, state: SessionState) -> None:
+        frame = self._viewed.show(state)
+        self.feed.publish([] if frame is None else [frame], self._viewed.snapshot())

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from pi_actors.core.ids import Position, SessionId
-from pi_actors.core.record import Recorded
+from pi_actors.core.record import Recorded, UnknownEvent
 from pi_actors.core.state import EMPTY, SessionState, evolve
 from pi_actors.runtime.live import KINDS
 from pi_actors.runtime.store import TOPICS
@@ -28,9 +30,12 @@ def read_log(
 
 
 def fold_state(log: Iterable[Recorded]) -> SessionState:
-    """The state of the built-in kinds after *log*."""
+    """The state after *log*; events of unknown topics change nothing but its position."""
     state = EMPTY
     for each in log:
+        if isinstance(each.event, UnknownEvent):
+            state = msgspec.structs.replace(state, position=each.position, at_us=each.at_us)
+            continue
         state = evolve(
             state, KINDS, position=each.position, at_us=each.at_us, actor=each.actor, event=each.event
         )

@@ -7,7 +7,7 @@ was done twice, or done and forgotten.
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 import trio
@@ -21,6 +21,9 @@ from pi_actors.tools import NOT_DONE, Tool, ToolContext, Verdict, tool
 
 Pause: TypeAlias = Callable[[ToolContext], Awaitable[None]]
 """What a tool does while it takes its time."""
+
+
+EFFECT_TOOLS: Final = ("look", "push", "pay")
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,12 +103,13 @@ def effect_tools(file: EffectsFile, *, pause: Pause = at_once) -> Sequence[Tool]
 
 
 def check_effects(log: Sequence[Recorded], file: EffectsFile) -> list[ToolResultSettled]:
-    """Compare what *log* says of the calls of ``effect_tools`` with what was done; return the results.
+    """Compare what *log* says of calls of the ``effect_tools`` with what was done; return their results.
 
     Raises:
         PromiseBroken: something was done twice, or claimed and not done, or done by no call.
     """
-    results = [each.event for each in log if isinstance(each.event, ToolResultSettled)]
+    calls = (each.event for each in log if isinstance(each.event, ToolResultSettled))
+    results = [result for result in calls if result.name in EFFECT_TOOLS]
     uuids = [each.event.session_uuid for each in log if isinstance(each.event, AgentSpawned)]
     counts = file.by_key()
     problems: list[str] = []

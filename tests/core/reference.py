@@ -15,6 +15,10 @@ NewGeneration: TypeAlias = Callable[[ActorId], ActorId]
 """The id of the turn that an agent has just started."""
 
 
+Resumed: TypeAlias = tuple[ActorId, tuple[Status, ...]]
+"""Whose wait is over, and the outcomes in the order of its list."""
+
+
 class Refused(Exception):
     """A rule forbids it."""
 
@@ -60,8 +64,8 @@ class Reference:
     """A session. ``resumed``: whose wait was over since that was last emptied, with the outcomes."""
 
     new_generation: NewGeneration
-    nodes: dict[ActorId, Node] = field(default_factory=dict)
-    resumed: list[tuple[ActorId, tuple[Status, ...]]] = field(default_factory=list)
+    nodes: dict[ActorId, Node] = field(default_factory=dict[ActorId, Node])
+    resumed: list[Resumed] = field(default_factory=list[Resumed])
 
     # Looking.
 
@@ -162,10 +166,11 @@ class Reference:
     def _resume(self) -> None:
         for node in self.nodes.values():
             if node.wait is not None and node.held is None:
-                ends = [self.nodes[target].ended for target in node.wait.on]
-                if None not in ends:
+                on: list[Status | None] = [self.nodes[target].ended for target in node.wait.on]
+                ends: list[Status] = [end for end in on if end is not None]
+                if len(ends) == len(on):
                     node.wait = None
-                    self.resumed.append((node.id, tuple(end for end in ends if end is not None)))
+                    self.resumed.append((node.id, tuple(ends)))
 
     # Stopping and ending.
 

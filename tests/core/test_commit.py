@@ -11,6 +11,7 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     Submit,
     SubmitWrite,
+    ToolResultSettled,
 )
 from pi_actors.actors.agent.state import AgentState
 from pi_actors.actors.custom.decider import CustomState
@@ -564,7 +565,9 @@ def test_an_actor_that_breaks_a_rule_is_faulted_alone_and_its_report_is_kept(
     first, second = stage.work(), stage.work()
     if isinstance(event, WaitStarted):
         event = WaitStarted(on=(second,), fail_fast=True)
-    decision = Decision(events=(Noted(what="so far"), event), messages=(Send(second, Play(decision=note("x"))),))
+    decision = Decision(
+        events=(Noted(what="so far"), event), messages=(Send(second, Play(decision=note("x"))),)
+    )
     events = stage.do(first, Play(decision=decision))
     assert [actor for actor, _ in events] == [first]
     assert "it was deciding Play(" in faults(events)[first]
@@ -609,7 +612,7 @@ def test_a_result_for_a_run_that_is_over_changes_nothing(stage: Stage) -> None:
     (tool,) = stage.state.children[turn]
     stage.do(tool, StartTool())
     events = stage.do(tool, SettleTool())
-    (settled,) = [event for actor, event in events if actor == ROOT and hasattr(event, "call")]
+    (settled,) = [event for _, event in events if isinstance(event, ToolResultSettled)]
     assert stage.play(puppet, messages=(Send(ROOT, SettleCall(result=settled)),)) == []
 
 

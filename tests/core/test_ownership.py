@@ -30,14 +30,14 @@ from pi_actors.core.decider import (
     SpawnWork,
 )
 from pi_actors.core.errors import CommandRefused
-from pi_actors.core.ids import NOBODY, ROOT, ActorId
+from pi_actors.core.ids import NOBODY, ActorId
 from pi_actors.core.ledger import Drafted
 from pi_actors.core.lifecycle import AgentSpawned, Choices, Outcome, WorkEnded, WorkSpawned
 from pi_actors.core.messages import Text, user_message
 from pi_actors.core.settings import Settings
 from pi_actors.core.state import EMPTY, Actor, SessionState, evolve, owed
 from pi_actors.runtime.live import KINDS
-from tests.core.reference import Node, Reference, Refused, Status, Wait, statuses
+from tests.core.reference import Node, Reference, Refused, Resumed, Status, Wait, statuses
 
 GIVEN: Final = Circumstances(
     now_us=1,
@@ -75,7 +75,7 @@ class World:
         self.outcomes: dict[ActorId, Outcome] = {}
         self.reference = Reference(self.new_generation)
         self.births: list[Drafted] = []
-        self.resumed: list[tuple[ActorId, tuple[Status, ...]]] = []
+        self.resumed: list[Resumed] = []
         self.state = EMPTY
         self.store(spawn_agent(EMPTY, AgentSpawned(session_uuid="a-session"), GIVEN))
         self.reference.spawn_agent(self.born(), NOBODY)

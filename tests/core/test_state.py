@@ -56,9 +56,7 @@ def test_any_events_in_any_order_fold_to_a_state(log: Sequence[Recorded]) -> Non
     state = EMPTY
     for each in log:
         if not isinstance(each.event, UnknownEvent):
-            state = evolve(
-                state, KINDS, position=each.position, at_us=0, actor=each.actor, event=each.event
-            )
+            state = evolve(state, KINDS, position=each.position, at_us=0, actor=each.actor, event=each.event)
     for actor in state.actors.values():
         owed(actor, KINDS)
         list(below(state, actor.id, background=True))
@@ -94,9 +92,9 @@ def test_any_tree_whatsoever_folds_to_a_state_without_circles(log: Sequence[tupl
     stage = Stage()
     for actor, event in log:
         stage.meet(actor, event)
-    for actor in stage.state.actors.values():
-        assert actor.id not in {each.id for each in above(stage.state, actor)}
-        list(below(stage.state, actor.id, background=True))
+    for found in stage.state.actors.values():
+        assert found.id not in {each.id for each in above(stage.state, found)}
+        list(below(stage.state, found.id, background=True))
 
 
 def test_a_sequential_round_that_goes_back_before_its_first_call_is_impossible(stage: Stage) -> None:

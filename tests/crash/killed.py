@@ -76,10 +76,10 @@ async def killed(
             raise
 
 
-async def stored(session: Session, topic: str, *, times: int = 1) -> None:
-    """Return once *times* events of the topic are stored and shown."""
+async def stored(session: Session, topic: str, *, times: int = 1, after: int = 0) -> None:
+    """Return once *times* events of the topic are stored and shown, after a position."""
     log = session.live.store.log
-    await session.live.waits.until(lambda _: topics(log).count(topic) >= times)
+    await session.live.waits.until(lambda _: topics(log, after=after).count(topic) >= times)
 
 
 def topics(log: Log, *, after: int = 0) -> list[str]:

@@ -100,3 +100,19 @@ async def test_a_store_that_cannot_be_read_ends_the_session_and_decides_nothing(
     async with reopened(log, [reply("One."), reply("Two.")]) as session:
         assert (await (await session.root.submit("two", request_id="two")).wait()).text == "Two."
     check_log(log, finished=True)
+
+
+async def test_a_store_that_fails_while_a_request_is_made_ready_raises_session_failed_alone() -> None:
+    """No group of errors comes out of the session, though several of its tasks have met the failure."""
+    log = MemoryLog()
+    async with reopened(log, [reply("One.")]) as session:
+        await session.root.ask("one")
+    crashing = CrashingLog(log, None)
+
+    async def ask_and_crash() -> None:
+        async with reopened(crashing, [reply("One."), stall()]) as session:
+            await session.root.submit("two")
+            crashing.crash_now()
+
+    with pytest.raises(SessionFailed, match="crashed"):
+        await ask_and_crash()

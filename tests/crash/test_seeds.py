@@ -33,6 +33,8 @@ from pi_actors.testing import (
     run_until_crash,
 )
 from pi_actors.testing.crashing import SIDES
+from pi_actors.testing.world import EFFECT_TOOLS
+from pi_actors.tools import subagent_tool
 from projections import replay
 
 SEEDS = int(os.environ.get("CRASH_SEEDS", "100"))
@@ -82,7 +84,7 @@ async def _work(
         ctx.output("working\n" * chance.randint(0, 2))
         await trio.sleep(chance.uniform(0, 3))
 
-    tools = effect_tools(file, pause=pause)
+    tools = [*effect_tools(file, pause=pause), subagent_tool()]
     async with open_session(store, model=model, tools=tools, clock=clock, settings=SETTINGS) as session:
         witness = Witness(session)
         async with trio.open_nursery() as nursery:
@@ -94,7 +96,9 @@ async def _work(
             await session.submission(id).wait()
         await session.wait_idle()
         await check_session(session)
-        assert (await replay(store)).documents(1) == await session.root.documents()
+        replayed = await replay(store)
+        for agent in await session.agents():
+            assert replayed.documents(agent.id) == await agent.documents()
     witness.check(read_log(store.log))
 
 
@@ -120,10 +124,14 @@ async def _disturb(session: Session, chance: random.Random) -> None:
 
 def _script(seed: int, request: ModelRequest) -> Item:
     """What the model says at this turn and attempt, the same in every process."""
-    chance = random.Random(f"{seed}:{request.turn}:{request.attempt}")
+    agent = request.session_id.partition(":")[2]
+    chance = random.Random(f"{seed}:{agent}:{request.turn}:{request.attempt}")
     if request.attempt < 3 and chance.random() < 0.2:
         return chance.choice((fail("overloaded", after="I was about"), cut("half an ans"), fail("too much")))
     if chance.random() < 0.4:
         return reply(f"Answer {request.turn}. " * chance.randint(1, 20))
-    names = chance.choices(("look", "push", "pay"), k=chance.randint(1, 4))
-    return reply("Let me see.", *(call(name, what=f"{request.turn}") for name in names))
+    names = chance.choices(EFFECT_TOOLS, k=chance.randint(1, 4))
+    calls = [call(name, what=f"{request.turn}") for name in names]
+    if chance.random() < 0.2:
+        calls.append(call("task", prompt=f"Do {request.turn}."))
+    return reply("Let me see.", *calls)
