@@ -41,6 +41,7 @@ BLIND_EXCEPT: Final = {
     "pi_actors/runtime/scopes.py": "what a body raises is raised again, outside the nursery",
     "pi_actors/runtime/shell.py": "environments are the user's; instructions do without a broken one",
     "pi_actors/runtime/work.py": "migrations are the user's; what they raise blocks their actor",
+    "pi_actors/server/door.py": "what answering one request raises must not end other clients' connections",
     "pi_actors/runtime/threads.py": "what a thread raises is raised again by whoever waits for it",
 }
 """Where everything may be caught: the doors, and those who answer for the code of others."""
@@ -64,6 +65,8 @@ NOT_NAMED_AFTER_A_FILE: Final = {
     "test_tool": "the decider of one tool call",
     "test_tools": "rules of tool calls, met through an open session",
     "test_sigkill_sweep": "a process killed at every append, and what must be true afterwards",
+    "test_seeds": "random crashes among random work",
+    "test_sigkill_sweep": "a real kill before and after every commit",
     "test_tidy": "the house rules",
 }
 """Test files whose subject is no single source file."""
@@ -73,11 +76,13 @@ IMPORTED_LATE: Final = {
     "click",
     "httpx",
     "httpx2",
+    "hypercorn",
     "openai",
     "prompt_toolkit",
     "pydantic",
     "pydantic_ai",
     "rich",
+    "starlette",
 }
 """What only some programs need: importing the package must not cost a second and 90 MB for it."""
 

@@ -197,8 +197,9 @@ class LiveSession:
                 self._nursery.start_soon(self._take_up, agent)
 
     def _follow(self, commit: Commit, state: SessionState) -> None:
-        self.found.follow(commit, state)
-        self._take_up_ready(each.actor for each in commit)
+        if self.found:
+            self.found.follow(commit, state)
+            self._take_up_ready(each.actor for each in commit)
 
     async def _take_up(self, agent: ActorId) -> None:
         commands = self.found.take_up(self.line.ahead, agent)
@@ -276,6 +277,7 @@ def _handlers(live: LiveSession) -> dict[type[Effect], Handler]:
 
     async def abort(errand: Errand) -> None:
         quiet = await live.errands.quiet(errand.actor)
+        await live.line.settle_down()  # what the cancelled errands reported on their way out
         await abort_step(shell, errand, still_running=not quiet)
 
     shell = live.shell

@@ -26,6 +26,10 @@ class FoundRuns:
         self._kinds = kinds
         self._agents = {actor.id for actor in state.actors.values() if _has_run(actor)}
 
+    def __bool__(self) -> bool:
+        """Whether a found run still waits to be taken up."""
+        return bool(self._agents)
+
     def follow(self, commit: Commit, _: SessionState) -> None:
         """A found run that ends without having been taken up, such as an aborted one, is past."""
         self._agents.difference_update(each.actor for each in commit if isinstance(each.event, RunEnded))

@@ -95,7 +95,8 @@ def kinds(bank: Bank) -> list[ActorKind[object]]:
                 return Failed("a card was declined")
 
     async def cancel(work: Work[Checkout]) -> None:
-        for receipt in receipts(work.outcomes):
+        found = work.state.receipts if isinstance(work.state, Refunding) else receipts(work.outcomes)
+        for receipt in found:
             await bank.refund(receipt)
 
     return [payment, ActorKind("shop.checkout", Cart | Paying | Refunding, step=checkout, abort=cancel)]  # type: ignore[list-item, arg-type]
@@ -137,6 +138,26 @@ async def test_a_cancelled_checkout_gives_everything_back(tmp_path: Path) -> Non
         assert (await session.wait_actor(checkout)).status == "aborted"
         assert bank.owed() == []
         assert await session.abort_actor(checkout) == "terminal"
+
+
+async def test_a_checkout_that_is_cancelled_while_it_refunds_gives_everything_back(tmp_path: Path) -> None:
+    bank = SlowToRefund(tmp_path / "bank", declined=("d",))
+    async with open_session("memory:", actors=kinds(bank)) as session:
+        checkout = await start(session, bank)
+        await bank.asked.wait()
+        await session.abort_actor(checkout)
+        assert (await session.wait_actor(checkout)).status == "aborted"
+        assert bank.owed() == []
+
+
+class SlowToRefund(Bank):
+    """A bank whose first refund never comes back."""
+
+    async def refund(self, key: str) -> None:
+        if not self.asked.is_set() and ("charge", key) in self.books():
+            self.asked.set()
+            await trio.sleep_forever()
+        await super().refund(key)
 
 
 async def test_a_missing_kind_leaves_its_actors_blocked_and_visible(tmp_path: Path) -> None:
