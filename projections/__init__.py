@@ -2,11 +2,39 @@
 
 ``fold`` says what a projection is. One module each: ``live``, ``inbox``, ``usage``, ``agent`` and
 ``provider`` are an agent's documents, ``transcript`` its active entries, ``tree`` and
-``submissions`` speak of the whole session. ``session`` folds commits into all of them, ``replay``
-reads those commits from a store.
+``submissions`` speak of the whole session. ``session`` folds commits into all of them, ``tail``
+reads those commits from a store, ``replay`` gives the state at a position.
+
+``view`` is an agent's transcript and documents as one JSON value, ``frames`` are its changes,
+``pacing`` gives them to each viewer when it can take them, ``follow`` finds them in a log that
+somebody else writes, ``attach`` on a server. ``checkpoint`` keeps a projection of one's own between runs.
 """
 
+from projections.attach import AttachFailed, attach
+from projections.checkpoint import Checkpoint, MemoryCheckpoint, Projected, run_projection
+from projections.fold import Projection
+from projections.follow import follow
+from projections.frames import Frame, FrameDoesNotFit, Op, apply_frame
+from projections.pacing import View
 from projections.replay import replay
 from projections.session import SessionState
+from projections.sqlite_checkpoint import SQLiteCheckpoint
 
-__all__ = ["SessionState", "replay"]
+__all__ = [
+    "AttachFailed",
+    "Checkpoint",
+    "Frame",
+    "FrameDoesNotFit",
+    "MemoryCheckpoint",
+    "Op",
+    "Projected",
+    "Projection",
+    "SQLiteCheckpoint",
+    "SessionState",
+    "View",
+    "apply_frame",
+    "attach",
+    "follow",
+    "replay",
+    "run_projection",
+]

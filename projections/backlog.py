@@ -6,9 +6,7 @@ from operator import attrgetter
 from typing import Final
 
 from pi_actors.core.ids import Position
-from projections.fold import Document
 from projections.frames import Frame
-from projections.view import Viewed
 
 FRAMES_MAX: Final = 100
 
@@ -16,19 +14,17 @@ FRAMES_MAX: Final = 100
 class Backlog:
     """Any number of readers at their own pace, for the memory of at most 100 frames.
 
-    Whoever lags by more gets one snapshot instead. ``value`` is as of ``position``.
+    ``now`` is the newest value as a snapshot; whoever lags by more than 100 frames gets it instead.
     """
 
-    def __init__(self, viewed: Viewed) -> None:
-        self.position: Position = viewed.position
-        self.value: Document = viewed.value
-        self._snapshot = viewed.snapshot()
+    def __init__(self, now: Frame) -> None:
+        self.now = now
         self._frames: list[Frame] = []
-        self._known_from = viewed.position
+        self._known_from = now.position
 
-    def add(self, frames: Sequence[Frame], viewed: Viewed) -> None:
-        """Go on to where *viewed* is now, by *frames*."""
-        self.position, self.value, self._snapshot = viewed.position, viewed.value, viewed.snapshot()
+    def add(self, frames: Sequence[Frame], now: Frame) -> None:
+        """Go on to the value *now*, by *frames*."""
+        self.now = now
         self._frames.extend(frames)
         surplus = len(self._frames) - FRAMES_MAX
         if surplus > 0:
@@ -36,11 +32,8 @@ class Backlog:
             del self._frames[:surplus]
 
     def next(self, position: Position) -> Frame | None:
-        """The frame that follows the value as of *position*, None where that is the newest value.
-
-        It is a snapshot where the frames since then are not known, or *position* is none of this log.
-        """
-        if not self._known_from <= position <= self.position:
-            return self._snapshot
+        """The frame that follows the value as of *position*, None where that is the newest value."""
+        if position < self._known_from:
+            return self.now
         place = bisect_right(self._frames, position, key=attrgetter("position"))
         return self._frames[place] if place < len(self._frames) else None

@@ -1,11 +1,10 @@
-"""Views at the pace of whoever looks: commits come as they come, each reader takes frames when it can.
+"""Views at the pace of whoever looks: commits come as they come, each viewer takes frames when it can.
 
-A feed takes what is published without waiting for anyone. A reader who is slow, stuck or dead costs
+A feed takes what is published without waiting for anyone. A viewer who is slow, stuck or dead costs
 it nothing; one who lags by more than 100 frames goes on from a snapshot.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 import trio
 
@@ -14,19 +13,15 @@ from pi_actors.core.ids import Position
 from projections.backlog import Backlog
 from projections.fold import Document
 from projections.frames import Frame, apply_frame
-from projections.view import Viewed
-
-NOTHING_SEEN: Final[Position] = -1
-"""The position of someone who has no value yet."""
 
 
 class View:
     """An agent's value as of a position, and the frames that change it, one for each commit that does.
 
     Iterate to get the frames. From then on ``value`` is what the frames so far have made of it, and
-    ``position`` says which commit it is as of. As long as nobody iterates, both are as of now at every
-    look, and the frames will follow the ``value`` that was looked at last (or, before any look, the
-    one at the time of attaching).
+    ``position`` says as of which commit that is. As long as nobody iterates, both are as of now at
+    every look, and the frames will follow the ``value`` that was looked at last (or, before any
+    look, the one at the time of attaching).
 
     Whoever lags by more than 100 frames gets one frame with a snapshot in their place. The iteration
     ends when the session is closed or the view's context manager has ended; ``value`` stays.
@@ -34,24 +29,23 @@ class View:
 
     def __init__(self, feed: "Feed") -> None:
         self._feed: Feed | None = feed
-        self._value = feed.backlog.value
-        self._frames = Frames(feed, feed.backlog.position)
-        self._others: list[Frames] = []
         self._iterated = False
+        self._position = feed.backlog.now.position
+        self._value = feed.value
 
     @property
     def value(self) -> Document:
         """The view's value, as JSON. It shares what it can with other values: do not change it."""
         if self._feed is not None and not self._iterated:
-            self._value, self._frames.position = self._feed.backlog.value, self._feed.backlog.position
+            self._value, self._position = self._feed.value, self._feed.backlog.now.position
         return self._value
 
     @property
     def position(self) -> Position:
         """The end of the commit that ``value`` is as of."""
         if self._feed is None or self._iterated:
-            return self._frames.position
-        return self._feed.backlog.position
+            return self._position
+        return self._feed.backlog.now.position
 
     def __aiter__(self) -> "View":
         return self
@@ -63,83 +57,49 @@ class View:
             SessionFailed: the store has failed under the session.
             StoreError, LogCorrupt: a log that is followed cannot be read any further.
         """
-        self._iterated = True
-        frame = await anext(self._frames)
-        self._value = apply_frame(self._value, frame)
-        return frame
-
-    def since(self, position: Position | None) -> "Frames":
-        """The frames for someone who holds the value as of *position*; None: who holds none.
-
-        They begin with a snapshot where that position is too far behind, or of another log. They are
-        independent of the view's own iteration, and end with the view.
-        """
-        frames = Frames(self._feed, NOTHING_SEEN if position is None else position)
-        self._others = [*(other for other in self._others if not other.ended), frames]
-        return frames
-
-    def end(self) -> None:
-        """End the iteration for good, keeping the value. Called by whoever made the view."""
-        self._value, self._feed = self.value, None
-        for frames in (self._frames, *self._others):
-            frames.end()
-
-
-class Frames:
-    """The frames after a position, one by one.
-
-    ``position``: of the last frame, or while waiting, of the last commit that is known to have
-    changed nothing since.
-    """
-
-    def __init__(self, feed: "Feed | None", position: Position) -> None:
-        self.position = position
-        self._feed = feed
-
-    @property
-    def ended(self) -> bool:
-        """Whether no frame will come any more."""
-        return self._feed is None
-
-    def __aiter__(self) -> "Frames":
-        return self
-
-    async def __anext__(self) -> Frame:
-        """The next frame. Cancellation and errors are as for a view."""
         await trio.lowlevel.checkpoint()
+        self._iterated = True
         while self._feed is not None:
-            backlog = self._feed.backlog
-            frame = backlog.next(self.position)
+            frame = self._feed.backlog.next(self._position)
             if frame is not None:
-                self.position = frame.position
+                self._value, self._position = apply_frame(self._value, frame), frame.position
                 return frame
-            self.position = backlog.position
+            # Commits since then have changed nothing here.
+            self._position = self._feed.backlog.now.position
             await self._feed.change()
         raise StopAsyncIteration
 
     def end(self) -> None:
-        """End the iteration, also where somebody waits for the next frame."""
-        if self._feed is not None:
-            feed, self._feed = self._feed, None
+        """End the iteration for good and keep the value. Called by whoever made the view."""
+        self._value, feed, self._feed = self.value, self._feed, None
+        if feed is not None:
             feed.wake()
 
 
 class Feed:
-    """A view's backlog and those who wait for it to grow. Publishing never waits."""
+    """What the viewers of one agent share: the backlog, and the news that it has grown."""
 
-    def __init__(self, viewed: Viewed) -> None:
-        self.backlog = Backlog(viewed)
+    def __init__(self, now: Frame) -> None:
+        """Start with the value *now*, a snapshot."""
+        self.backlog = Backlog(now)
         self._waiting = trio.lowlevel.ParkingLot()
         self._ended = False
         self._error: PiActorsError | None = None
 
-    def publish(self, frames: Sequence[Frame], viewed: Viewed) -> None:
-        """Show where *viewed* is now, and the frames that led there."""
-        self.backlog.add(frames, viewed)
+    @property
+    def value(self) -> Document:
+        """The newest value."""
+        value = self.backlog.now.snapshot
+        assert value is not None, "the newest value is a snapshot"
+        return value
+
+    def publish(self, frames: Sequence[Frame], now: Frame) -> None:
+        """Go on to the value *now*, a snapshot, by *frames*. Never waits."""
+        self.backlog.add(frames, now)
         self.wake()
 
     def finish(self, error: PiActorsError | None = None) -> None:
-        """There is nothing more to come. Readers get what they have not seen, and then *error*."""
+        """Nothing more will come. Viewers get what they have not seen yet, and after that *error*."""
         if not self._ended:
             self._ended, self._error = True, error
             self.wake()

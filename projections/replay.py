@@ -3,7 +3,6 @@
 Nothing is locked and nothing is written, so this may run beside the process that writes.
 """
 
-from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -51,24 +50,8 @@ async def replay(
         NotSupported: a store that only its own process can read, or a kind that is not built yet.
         StoreUnreadable: the store cannot be opened; the message says what is missing.
     """
-    (state,) = await newest_states(store, session_id, to=to)
-    return state
-
-
-async def newest_states(
-    store: str | Path | OpenStore, session_id: SessionId, *, to: Position | None = None, count: int = 1
-) -> tuple[SessionState, ...]:
-    """The states after each of the last *count* commits up to *to*, oldest first; at least one.
-
-    Those that were shown with progress that is scavenged now are left out. Raises as ``replay``.
-    """
     async with opened(store) as source:
-        tail = source.tail(session_id)
-        states = deque([EMPTY], maxlen=count)
-        while await source.call(partial(_fold_page, tail, states, to)):
-            pass
-        known = [state for state in states if state.position >= tail.scavenged_to]
-        return tuple(known) or (states[-1],)
+        return await source.state(source.tail(session_id), to=to)
 
 
 class Source:
@@ -82,6 +65,13 @@ class Source:
     def tail(self, session_id: SessionId) -> Tail:
         """The session from its beginning."""
         return Tail(self.log, self.topics, session_id)
+
+    async def state(self, tail: Tail, *, to: Position | None = None) -> SessionState:
+        """Fold all of *tail*, which is at its beginning, up to *to*. Raises as ``replay``."""
+        state = EMPTY
+        while (further := await self.call(partial(_fold_page, tail, state, to))) is not None:
+            state = further
+        return state
 
     async def call(self, function: Callable[[], T], *, blocks: bool = False) -> T:
         """Run a function that reads the log: in a thread, or at once where nothing waits for a disk.
@@ -113,9 +103,9 @@ async def opened(store: str | Path | OpenStore) -> AsyncGenerator[Source]:
             await trio.to_thread.run_sync(reader.close, limiter=limiter)
 
 
-def _fold_page(tail: Tail, states: deque[SessionState], to: Position | None) -> bool:
-    """Read the next page and fold its commits; False at the end."""
+def _fold_page(tail: Tail, state: SessionState, to: Position | None) -> SessionState | None:
+    """The state after the next page, None where there is none."""
     commits = tail.read(to=to)
     for commit in commits:
-        states.append(fold_commit(states[-1], commit))
-    return bool(commits)
+        state = fold_commit(state, commit)
+    return state if commits else None

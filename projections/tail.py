@@ -20,17 +20,15 @@ class Tail:
     ``scavenged_to``: up to there progress may be missing, as of the newest read.
     """
 
-    def __init__(
-        self, log: LogReader, topics: Topics, session: SessionId, *, last: Row | None = None
-    ) -> None:
-        """Start after *last*, the row with which a commit ends, or at the beginning."""
+    def __init__(self, log: LogReader, topics: Topics, session: SessionId, *, after: Position = 0) -> None:
+        """Start after the commit that ends at *after*."""
         self.scavenged_to: Position = 0
         self._log = log
         self._topics = topics
         self._session = session
         self._epoch = 0
-        self._last = last
-        self._after: Position = 0 if last is None else last.position
+        self._after = after
+        self._last: Row | None = None
         self._open: tuple[Recorded, ...] = ()
 
     def read(self, *, to: Position | None = None) -> list[Commit]:

@@ -8,7 +8,7 @@ import click
 import msgspec
 import trio
 
-from pi_actors.cli.failures import ANSWERED, goes_on, until_interrupted
+from pi_actors.cli.failures import goes_on, until_interrupted
 from pi_actors.cli.opening import Opening, opened, work_in
 from pi_actors.cli.reading import stored_sessions
 from pi_actors.core.errors import NotSupported
@@ -42,7 +42,6 @@ def serve(opening: Opening, sessions: Sequence[SessionId], address: Address, *, 
         async with serving as server:
             click.echo(f"serving {opening.store} at {server.url}")
             await trio.sleep_forever()
-        return ANSWERED
 
     what_now = "it was only read" if follow else goes_on(opening.store, opening.session)
     return until_interrupted(main, what_now=what_now)

@@ -1,6 +1,5 @@
 """Replaying a session from its log."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,21 +9,15 @@ from pi_actors.actors.agent.messages import EntryAppended
 from pi_actors.actors.generation.messages import Delta, PartialStreamed
 from pi_actors.core.errors import LogCorrupt, NotFound, NotSupported, StoreUnreadable
 from pi_actors.core.messages import user_message
-from pi_actors.core.record import Commit, IndexRows
-from pi_actors.storage.codec import Topics, encode_row
-from pi_actors.storage.log import PAGE_ROWS, Batch, Log, Row
+from pi_actors.storage.codec import encode_row
+from pi_actors.storage.log import PAGE_ROWS, Row
 from pi_actors.storage.memory import MemoryLog
 from pi_actors.storage.opening import open_log
 from projections import SessionState, replay
 from projections.replay import TOPICS
 from projections.session import EMPTY, fold_commit
+from tests.projections.stored import Opened, append, stored
 from tests.projections.story import ROOT, Story
-
-
-@dataclass
-class Opened:
-    log: Log
-    topics: Topics = TOPICS
 
 
 def told() -> Story:
@@ -39,27 +32,6 @@ def told() -> Story:
     )
     story.call_tools(generation, "read")
     return story
-
-
-def stored(log: Log, story: Story, session: str = "main") -> Log:
-    head = log.claim(session, now_us=0)
-    for commit in story.commits:
-        rows = [encode_row(session, recorded, TOPICS) for recorded in commit]
-        append(log, session, head.epoch, commit, rows)
-    return log
-
-
-def append(log: Log, session: str, epoch: int, commit: Commit, rows: list[Row]) -> None:
-    batch = Batch(
-        session=session,
-        epoch=epoch,
-        after=commit[0].position - 1,
-        rows=rows,
-        index=IndexRows(),
-        live=False,
-        at_us=0,
-    )
-    assert log.append([batch]) == [None]
 
 
 def folded(story: Story, commits: int) -> SessionState:

@@ -1,0 +1,121 @@
+"""What viewers of a session are sent: folded, compared and encoded once for all who watch.
+
+A feed is pulled: whoever wants to know goes on reading the log, for all. A viewer holds nothing but
+the position that it has reached, so one that is slow or stuck costs neither memory nor the writer's
+time; when it comes back it gets the frames it missed, or a snapshot where those are too many. The
+last viewer takes the feed with it.
+"""
+
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+
+from pi_actors.core.ids import ActorId, Position
+from pi_actors.server.history import History
+from pi_actors.server.kept_frames import Batch, KeptFrames
+from pi_actors.server.served import Served
+from projections.session import EMPTY, SessionState, fold_commit
+from projections.tail import Tail
+
+
+class Feeds:
+    """The feeds of a server, one for each session that is watched."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._feeds: dict[Served, Feed] = {}
+
+    @asynccontextmanager
+    async def watching(self, served: Served, agent: ActorId | None) -> AsyncGenerator["Feed"]:
+        """The session's feed, for one who watches *agent* (None: the whole) for the time of the body."""
+        feed = self._feeds.setdefault(served, Feed(served, self._history))
+        feed.watchers[agent] += 1
+        try:
+            yield feed
+        finally:
+            feed.watchers[agent] -= 1
+            feed.forget_unwatched()
+            if not feed.watchers:
+                self._feeds.pop(served, None)
+
+
+class Feed:
+    """One session as its viewers see it. ``watchers``: how many watch each agent."""
+
+    def __init__(self, served: Served, history: History) -> None:
+        self.watchers: Counter[ActorId | None] = Counter()
+        self._served = served
+        self._history = history
+        self._lock = trio.Lock()
+        self._state = EMPTY
+        self._tail: Tail | None = None
+        self._agents: dict[ActorId, KeptFrames] = {}
+
+    async def next(self, agent: ActorId, after: Position | None, *, uuid: str | None = None) -> Batch:
+        """What a viewer of *agent* is sent that has seen all up to *after* (None: nothing).
+
+        *uuid*: of the session that it has seen; of another session nothing can be continued.
+
+        Raises:
+            NotFound: the session has no such agent.
+            StoreError, SessionFailed, SessionClosed: there is nothing more to see.
+        """
+        async with self._lock:
+            await self._catch_up(after)
+            if uuid is not None and uuid != self._state.uuid:
+                after = None
+            frames = self._agents.get(agent)
+            if frames is None:
+                frames = await self._served.read(partial(KeptFrames, self._state, agent))
+                self._agents[agent] = frames
+            if after is not None and frames.lost_to <= after < frames.floor:
+                await self._reach_back(frames, after)
+            return await self._served.read(partial(frames.since, after))
+
+    async def state(self) -> SessionState:
+        """Everything folded, as of now. Raises as ``next``."""
+        async with self._lock:
+            await self._catch_up(None)
+            return self._state
+
+    def forget_unwatched(self) -> None:
+        """Give up what is kept for agents that nobody watches any more."""
+        self.watchers = +self.watchers
+        for agent in self._agents.keys() - self.watchers.keys():
+            del self._agents[agent]
+
+    async def _catch_up(self, after: Position | None) -> None:
+        """Fold what may be shown by now. A beginning folds up to *after* first, as that is needed next."""
+        end = await self._served.news.position()
+        if self._tail is None:
+            if after is not None and after < end:
+                await self._history.state_at(self._served, after)
+            self._state = await self._history.state_at(self._served, end)
+            self._tail = self._tail_after(self._state.position)
+        while self._state.position < end and await self._served.read(partial(self._advance, self._tail, end)):
+            pass
+
+    def _advance(self, tail: Tail, end: Position) -> bool:
+        """Fold the next page. In a thread, with the lock held."""
+        commits = tail.read(to=end)
+        for commit in commits:
+            self._state = fold_commit(self._state, commit)
+            for frames in self._agents.values():
+                frames.show(self._state)
+        return bool(commits)
+
+    async def _reach_back(self, frames: KeptFrames, after: Position) -> None:
+        """Find the frames between *after* and the oldest that is kept, unless they are too many."""
+        head = await self._served.read(partial(self._served.log.head, self._served.session_id))
+        if head is None or after < head.scavenged_to:
+            return
+        start = await self._history.state_at(self._served, after)
+        if frames.agent in start.folds:
+            tail = self._tail_after(start.position)
+            await self._served.read(partial(frames.reach_back, start, tail))
+
+    def _tail_after(self, position: Position) -> Tail:
+        return Tail(self._served.log, self._served.topics, self._served.session_id, after=position)

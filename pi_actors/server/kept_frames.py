@@ -1,0 +1,119 @@
+"""The newest frames of one agent's view, encoded as they are sent, for all who watch it."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pi_actors.core.ids import ActorId, Position
+from projections.frames import Frame
+from projections.session import SessionState, fold_commit
+from projections.tail import Tail
+from projections.view import Viewed
+
+FRAMES_MAX: Final = 100
+"""A viewer that has missed more than these gets a snapshot."""
+
+BYTES_MAX: Final = 8 * 1024 * 1024
+"""So does one whose missed frames take more than this together."""
+
+BATCH_BYTES: Final = 1024 * 1024
+"""About how much a viewer is sent at once."""
+
+
+class Encoded(NamedTuple):
+    """A frame as it is sent."""
+
+    position: Position
+    event: bytes
+
+
+class Batch(NamedTuple):
+    """What a viewer is sent next, and the position that it has reached with that."""
+
+    position: Position
+    events: tuple[bytes, ...]
+
+
+class KeptFrames:
+    """The view of one agent and its newest frames.
+
+    Whoever has seen all up to ``floor`` or more can be continued by frames; whoever has not seen all
+    up to ``lost_to`` has missed too much. Its methods are called by one thread at a time.
+    """
+
+    def __init__(self, state: SessionState, agent: ActorId) -> None:
+        """Begin with *state*. Raises NotFound where the session has no such agent."""
+        self.agent = agent
+        self.floor: Position = state.position
+        self.lost_to: Position = 0
+        self._viewed = Viewed(state, agent)
+        self._frames: deque[Encoded] = deque()
+        self._bytes = 0
+        self._snapshot: Encoded | None = None
+
+    def show(self, state: SessionState) -> None:
+        """Go on to the next commit's *state*."""
+        frame = self._viewed.show(state)
+        if frame is not None:
+            self._snapshot = None
+            self._frames.append(encoded(frame))
+            self._bytes += len(self._frames[-1].event)
+        while len(self._frames) > FRAMES_MAX or self._bytes > BYTES_MAX:
+            self._drop()
+
+    def since(self, after: Position | None) -> Batch:
+        """What continues a viewer that has seen all up to *after*: frames, or a snapshot."""
+        position = self._viewed.position
+        if after is None or not self.floor <= after <= position:
+            return Batch(position, (self._whole().event,))
+        events: list[bytes] = []
+        size = 0
+        for frame in self._frames:
+            if frame.position <= after:
+                continue
+            if size > BATCH_BYTES:
+                return Batch(after, tuple(events))
+            events.append(frame.event)
+            after, size = frame.position, size + len(frame.event)
+        return Batch(position, tuple(events))
+
+    def reach_back(self, start: SessionState, tail: Tail) -> None:
+        """Keep the frames between *start* and those that are kept too, unless they are too many."""
+        older = KeptFrames(start, self.agent)
+        for state in _states(start, tail, self.floor):
+            older.show(state)
+            if not self._has_room_for(older):
+                self.lost_to = start.position + 1
+                return
+        self._frames.extendleft(reversed(older._frames))
+        self._bytes += older._bytes
+        self.floor = older.floor
+
+    def _has_room_for(self, older: "KeptFrames") -> bool:
+        count, size = len(older._frames) + len(self._frames), older._bytes + self._bytes
+        return older.lost_to == 0 and count <= FRAMES_MAX and size <= BYTES_MAX
+
+    def _drop(self) -> None:
+        frame = self._frames.popleft()
+        self._bytes -= len(frame.event)
+        self.floor = self.lost_to = frame.position
+
+    def _whole(self) -> Encoded:
+        if self._snapshot is None:
+            self._snapshot = encoded(self._viewed.snapshot())
+        return self._snapshot
+
+
+def encoded(frame: Frame) -> Encoded:
+    """*frame* as a server-sent event whose id is its position."""
+    data = msgspec.json.encode(frame)
+    return Encoded(frame.position, b"id: %d\ndata: %b\n\n" % (frame.position, data))
+
+
+def _states(state: SessionState, tail: Tail, to: Position) -> Iterator[SessionState]:
+    while commits := tail.read(to=to):
+        for commit in commits:
+            state = fold_commit(state, commit)
+            yield state

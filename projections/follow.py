@@ -1,0 +1,94 @@
+"""Following a session's log from any process, without a server, owning and changing nothing.
+
+A follower looks at the session's head many times a second and reads on where it has moved. Each look
+and each page is a short transaction on a connection of its own, so that a follower that stops, is
+stuck or is killed never keeps the store from being checkpointed, and leaves no file behind.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from pi_actors.core.errors import PiActorsError
+from pi_actors.core.ids import ROOT, ActorId, SessionId
+from projections.frames import Frame
+from projections.pacing import Feed, View
+from projections.replay import OpenStore, Source, opened
+from projections.tail import Tail
+from projections.view import Viewed
+
+LOOK_EVERY_S: Final = 0.05
+
+
+@asynccontextmanager
+async def follow(
+    store: str | Path | OpenStore, session_id: SessionId = "main", *, agent: ActorId = ROOT
+) -> AsyncGenerator[View]:
+    """A view of an agent from the log in *store*, for the time of the body.
+
+    It shows what is stored, about 50 ms later, with the same values at the same positions as a view
+    of the open session; nobody needs to have the session open. Its iteration does not end by itself:
+    the session may be opened again at any time.
+
+    Raises:
+        NotFound: the store has no such session, or the session has no such agent (yet).
+        NotSupported: a store that only its own process can read, or a kind that is not built yet.
+        StoreUnreadable: the store cannot be opened; the message says what is missing.
+        LogCorrupt: a row is damaged. As for the rest, what goes wrong later is raised from the iteration:
+            also StoreError where the store was removed, or replaced by another.
+    """
+    async with opened(store) as source:
+        tail = source.tail(session_id)
+        viewed = Viewed(await source.state(tail), agent)
+        feed = Feed(viewed.snapshot())
+        view = View(feed)
+        try:
+            async with _Beside(partial(_read_on, source, tail, viewed, feed)):
+                yield view
+        finally:
+            view.end()
+
+
+async def _read_on(source: Source, tail: Tail, viewed: Viewed, feed: Feed) -> None:
+    """Publish what is stored as soon as it is seen, until cancelled or until that fails."""
+    while True:
+        before = viewed.position
+        try:
+            frames = await source.call(partial(_advance, tail, viewed))
+        except PiActorsError as error:
+            feed.finish(error)
+            return
+        if viewed.position > before:
+            feed.publish(frames, viewed.snapshot())
+        else:
+            await trio.sleep(LOOK_EVERY_S)
+
+
+def _advance(tail: Tail, viewed: Viewed) -> list[Frame]:
+    frames = (viewed.advance(commit) for commit in tail.read())
+    return [frame for frame in frames if frame is not None]
+
+
+class _Beside:
+    """Runs a task beside the body of ``async with``, and cancels it after that.
+
+    The nursery never sees what the body raises, so that leaves as it is and in no group.
+    """
+
+    def __init__(self, task: Callable[[], Awaitable[None]]) -> None:
+        self._task = task
+        self._manager = trio.open_nursery()
+        self._scope = trio.CancelScope()
+
+    async def __aenter__(self) -> None:
+        nursery = await self._manager.__aenter__()
+        self._scope = nursery.cancel_scope
+        nursery.start_soon(self._task)
+
+    async def __aexit__(self, *_raised: object) -> None:
+        self._scope.cancel()
+        await self._manager.__aexit__(None, None, None)

@@ -1,0 +1,46 @@
+"""Stories written into logs."""
+
+from dataclasses import dataclass
+
+from pi_actors.core.record import Commit, IndexRows
+from pi_actors.storage.codec import Topics, encode_row
+from pi_actors.storage.log import Batch, Log, Row
+from projections.replay import TOPICS
+from tests.projections.story import Story
+
+
+@dataclass
+class Opened:
+    """An open store."""
+
+    log: Log
+    topics: Topics = TOPICS
+
+
+def stored(log: Log, story: Story, session: str = "main") -> Log:
+    """*log* with all of *story* in it that was not there yet."""
+    before = log.head(session)
+    head = log.claim(session, now_us=0)
+    for commit in story.commits:
+        if before is None or commit[0].position > before.position:
+            append(log, session, head.epoch, commit, rows_of(commit, session))
+    return log
+
+
+def rows_of(commit: Commit, session: str = "main") -> list[Row]:
+    """*commit* as it is stored."""
+    return [encode_row(session, recorded, TOPICS) for recorded in commit]
+
+
+def append(log: Log, session: str, epoch: int, commit: Commit, rows: list[Row]) -> None:
+    """Store *rows* as *commit*."""
+    batch = Batch(
+        session=session,
+        epoch=epoch,
+        after=commit[0].position - 1,
+        rows=rows,
+        index=IndexRows(),
+        live=False,
+        at_us=0,
+    )
+    assert log.append([batch]) == [None]

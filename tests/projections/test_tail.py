@@ -1,0 +1,158 @@
+"""Reading a log on and on."""
+
+import pytest
+
+from pi_actors.actors.agent.messages import EntryAppended
+from pi_actors.core.errors import NotFound, StoreError
+from pi_actors.core.messages import user_message
+from pi_actors.core.record import Commit
+from pi_actors.storage.log import PAGE_ROWS, Head, Log, Row
+from pi_actors.storage.memory import MemoryLog
+from projections.replay import TOPICS
+from projections.tail import Tail
+from tests.projections.stored import stored
+from tests.projections.story import ROOT, Story
+
+
+def tail_of(log: Log, after: int = 0) -> Tail:
+    return Tail(log, TOPICS, "main", after=after)
+
+
+def told(commits: int, text: str = "x", each: int = 1) -> Story:
+    story = Story()
+    story.spawn_root()
+    for _ in range(commits - 1):
+        story.commit(*[(ROOT, EntryAppended(kind="note", messages=(user_message(text),)))] * each)
+    return story
+
+
+def all_of(tail: Tail) -> list[Commit]:
+    commits: list[Commit] = []
+    while page := tail.read():
+        commits += page
+    return commits
+
+
+def test_a_tail_gives_every_commit_once_and_goes_on_where_it_ended() -> None:
+    log, story = MemoryLog(), told(3)
+    tail = tail_of(stored(log, story))
+    assert all_of(tail) == story.commits
+    assert tail.read() == []
+    known = len(story.commits)
+    story.commit((ROOT, EntryAppended(kind="note")), (ROOT, EntryAppended(kind="note")))
+    stored(log, story)
+    assert all_of(tail) == story.commits[known:]
+
+
+def test_a_tail_starts_after_any_commit() -> None:
+    story = told(5, each=2)
+    log = stored(MemoryLog(), story)
+    for known in range(len(story.commits)):
+        assert all_of(tail_of(log, story.commits[known][-1].position)) == story.commits[known + 1 :]
+
+
+def test_a_commit_that_crosses_the_border_of_a_page_is_given_whole() -> None:
+    story = told(2 * PAGE_ROWS // 3, each=3)
+    assert all_of(tail_of(stored(MemoryLog(), story))) == story.commits
+
+
+def test_a_commit_longer_than_a_page_is_given_whole() -> None:
+    story = told(2, each=2 * PAGE_ROWS + 1)
+    assert all_of(tail_of(stored(MemoryLog(), story))) == story.commits
+
+
+def test_a_tail_stops_at_the_last_commit_that_ends_by_a_position() -> None:
+    story = told(3, each=2)
+    tail = tail_of(stored(MemoryLog(), story))
+    assert tail.read(to=4) == story.commits[:2]
+    assert tail.read(to=4) == []
+    assert all_of(tail) == story.commits[2:]
+
+
+def test_a_session_that_is_not_there_is_refused() -> None:
+    with pytest.raises(NotFound, match="the store has no session 'main'; its sessions are: none"):
+        tail_of(MemoryLog()).read()
+
+
+class Exchangeable(MemoryLog):
+    """A store whose file can be replaced."""
+
+    def become(self, other: MemoryLog) -> None:
+        self.__dict__ = other.__dict__
+
+
+def replaced(by: Story, after: Story) -> Tail:
+    log = Exchangeable()
+    tail = tail_of(stored(log, after))
+    assert all_of(tail) == after.commits
+    log.become(stored_anew(by))
+    return tail
+
+
+def stored_anew(story: Story) -> MemoryLog:
+    log = MemoryLog()
+    stored(log, story)
+    return log
+
+
+@pytest.mark.parametrize("commits", [1, 3, 4, 9])
+def test_a_log_that_was_replaced_by_another_is_noticed_before_anything_of_it_is_given(commits: int) -> None:
+    tail = replaced(told(commits, text="another"), after=told(3))
+    if commits == 3:
+        assert tail.read() == []  # nothing has come that could be told apart
+        return
+    with pytest.raises(StoreError, match=r"is not the one that was read up to position 3.*follow it again"):
+        tail.read()
+
+
+def test_a_copy_that_was_put_in_the_place_of_the_log_is_read_on() -> None:
+    story = told(3)
+    longer = told(5)
+    assert all_of(replaced(longer, after=story)) == longer.commits[3:]
+
+
+class Scavenging(MemoryLog):
+    """A store from which rows may go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gone: set[int] = set()
+
+    def head(self, session: str) -> Head | None:
+        head = super().head(session)
+        if head is None or not self.gone:
+            return head
+        return Head(
+            session=head.session,
+            epoch=head.epoch,
+            position=head.position,
+            format=head.format,
+            scavenged_to=max(self.gone),
+            live=head.live,
+            updated_us=head.updated_us,
+        )
+
+    def read(self, session: str, *, after: int, through: int, limit: int = PAGE_ROWS) -> list[Row]:
+        rows = super().read(session, after=after, through=through, limit=limit)
+        return [row for row in rows if row.position not in self.gone]
+
+
+def test_progress_that_was_scavenged_behind_a_tail_is_no_other_log() -> None:
+    log, story = Scavenging(), told(3, each=2)
+    tail = tail_of(stored(log, story))
+    assert all_of(tail) == story.commits
+    log.gone = {4, 5}
+    assert tail.read() == []
+    known = len(story.commits)
+    story.commit((ROOT, EntryAppended(kind="note")))
+    stored(log, story)
+    assert all_of(tail) == story.commits[known:]
+
+
+def test_what_is_left_of_a_commit_whose_end_was_scavenged_is_given() -> None:
+    log, story = Scavenging(), told(4, each=2)
+    stored(log, story)
+    log.gone = {3, 5}
+    commits = all_of(tail_of(log))
+    assert [[each.position for each in commit] for commit in commits] == [[1], [2], [4], [6, 7]]
+    assert [commit[-1].end for commit in commits] == [1, 3, 5, 7]
