@@ -160,7 +160,7 @@ class Ledger:
 
     def spawn_below(self, actor: Actor, command: SpawnWork | SpawnAgent, cause: Position) -> Spawned:
         """Spawn once per name; the memo that remembers it is part of the same commit."""
-        key = f"spawned:{command.name}"
+        key = spawn_key(command)
         known = actor.memos.get(key) if command.name else None
         if known is not None:
             return Spawned(id=msgspec.json.decode(known, type=int), is_new=False)
@@ -292,6 +292,11 @@ class Ledger:
 def _has_failed(actor: Actor | None) -> bool:
     """Whether its outcome is decided, held and other than completed."""
     return actor is not None and actor.held is not None and actor.held.status != "completed"
+
+
+def spawn_key(command: SpawnWork | SpawnAgent) -> str:
+    """The name of the memo that remembers who was spawned under the command's name."""
+    return f"{'agent' if isinstance(command, SpawnAgent) else 'actor'}:{command.name}"
 
 
 def _birth_of(actor: Actor, command: SpawnWork | SpawnAgent) -> WorkSpawned | AgentSpawned:

@@ -19,7 +19,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     ``steer_mode`` and ``follow_up_mode``: how many queued items one boundary places.
     ``output_bytes_max`` and ``output_lines_max`` bound a tool's output window.
-    ``tools_max`` and ``tool_threads_max`` bound what runs at once in a session.
+    ``tools_max`` bounds the tools that run at once in a session, at each depth of subagents for itself;
+    ``tool_threads_max`` bounds those that are plain functions, in threads.
     ``recoveries_max``: recoveries of one run without a step before it is given up.
     ``close_ms``: how long closing and aborting wait for code that cannot be cancelled.
     """

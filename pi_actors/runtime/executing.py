@@ -23,7 +23,7 @@ from pi_actors.tools.tool import Tool, ask_reconciler, call_plain, run
 
 async def run_tool(shell: Shell, errand: Errand) -> None:
     """Execute the call, once its slot is held and its intent is stored."""
-    async with shell.tool_slots:
+    async with shell.tool_slots(errand.agent):
         state = errand.state
         assert isinstance(state, Pending | Started), state
         tool = shell.registry.tools.get(state.call.name)

@@ -10,12 +10,13 @@ from pi_actors.actors.agent.state import AgentState
 from pi_actors.core.decider import Mark, Memo, Send, SpawnAgent, Spawned, SpawnWork, WriteMemo
 from pi_actors.core.errors import CommandRefused
 from pi_actors.core.ids import ActorId
+from pi_actors.core.ledger import spawn_key
 from pi_actors.core.lifecycle import Outcome
 from pi_actors.core.state import Actor, SessionState
 from pi_actors.core.text import Json, clean_json
 from pi_actors.runtime.choices import Choosable, choices_from
 from pi_actors.runtime.errands import Errand
-from pi_actors.runtime.shell import Shell
+from pi_actors.runtime.shell import Shell, depth_of
 from pi_actors.tools.context import AgentLimits
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ class Owning:
         line = self._shell.line
         mine = self._shell.agent_state(self._errand.agent).choices
         wanted = choices_from(self._shell.registry, mine, cast(Mapping[str, Choosable], choices))
-        if f"spawned:{name}" not in line.ahead.actors[self._errand.actor].memos:
+        spawn = SpawnAgent(name=name, choices=wanted)
+        if spawn_key(spawn) not in line.ahead.actors[self._errand.actor].memos:
             check_limits(line.ahead, self._errand.agent, limits)
-        committed = await self._errand.report(SpawnAgent(name=name, choices=wanted))
+        committed = await self._errand.report(spawn)
         return self._shell.handles.agent(_spawned(committed.reply))
 
     async def wait(self, on: Sequence[ActorId], *, fail_fast: bool) -> tuple[Outcome, ...]:
@@ -97,7 +99,7 @@ def _spawned(reply: msgspec.Struct | None) -> ActorId:
 
 def check_limits(state: SessionState, agent: ActorId, limits: AgentLimits) -> None:
     """Raise CommandRefused where one more agent below *agent* would exceed a limit."""
-    depth = _depth(state, agent)
+    depth = depth_of(state, agent)
     if limits.depth_max is not None and depth >= limits.depth_max:
         raise CommandRefused(f"agents may be nested {limits.depth_max} deep and this one is at {depth}")
     children = _children(state, agent)
@@ -106,15 +108,6 @@ def check_limits(state: SessionState, agent: ActorId, limits: AgentLimits) -> No
     busy = sum(_is_at_work(state, child) for child in children)
     if limits.concurrent_max is not None and busy >= limits.concurrent_max:
         raise CommandRefused(f"{busy} agents of this one are at work, the most that may be; wait for one")
-
-
-def _depth(state: SessionState, agent: ActorId) -> int:
-    """How many agents are above *agent*."""
-    depth, node = 0, state.actors.get(state.actors[agent].parent)
-    while node is not None:
-        depth += node.is_agent
-        node = state.actors.get(node.parent)
-    return depth
 
 
 def _children(state: SessionState, agent: ActorId) -> list[Actor]:

@@ -42,14 +42,17 @@ class Registry:
         tools: Sequence[Tool],
         instructions: Instructions | None,
         actors: Sequence[AnyKind] = (),
+        own: Sequence[AnyKind] = (),
     ) -> None:
+        """*own*: kinds of this package, whose names begin with ``pi.``."""
+        self._own = {kind.name for kind in own}
         self.tools: dict[str, Tool] = {}
         self.kinds: dict[str, AnyKind] = {}
         self.models: dict[str, Model] = {}
         self._instructions = instructions
         self._default_model = None if model is None else self._default(model)
         self._default_tools = tuple(tool.name for tool in tools)
-        self.register(tools=tools, models=models, actors=actors)
+        self.register(tools=tools, models=models, actors=(*own, *actors))
 
     def register(
         self,
@@ -65,7 +68,7 @@ class Registry:
                 Nothing was added.
         """
         for kind in actors:
-            if "." not in kind.name:
+            if "." not in kind.name or (kind.name.startswith("pi.") and kind.name not in self._own):
                 raise CommandRefused(
                     f"kind {kind.name!r} needs a prefix of its own, such as shop.{kind.name}"
                 )

@@ -14,6 +14,7 @@ from pi_actors.core.errors import NotFound
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.lifecycle import Outcome
 from pi_actors.core.settings import Settings
+from pi_actors.core.state import SessionState
 from pi_actors.runtime.bodies import Bodies
 from pi_actors.runtime.clock import Clock
 from pi_actors.runtime.commit_line import CommitLine
@@ -40,6 +41,15 @@ class Running(NamedTuple):
 
 
 RUNNING: ContextVar[Running | None] = ContextVar("RUNNING", default=None)
+
+
+def depth_of(state: SessionState, agent: ActorId) -> int:
+    """How many agents are above *agent*."""
+    depth, node = 0, state.actors.get(state.actors[agent].parent)
+    while node is not None:
+        depth += node.is_agent
+        node = state.actors.get(node.parent)
+    return depth
 
 
 class Shell:
@@ -70,7 +80,8 @@ class Shell:
         self.outcome_of = outcome_of
         self.spill_dir = spill_dir
         self.opened_at = opened_at
-        self.tool_slots = trio.CapacityLimiter(settings.tools_max)
+        self._tool_slots: dict[int, trio.CapacityLimiter] = {}
+        self.spawning = trio.Lock()
         self.tool_threads = trio.CapacityLimiter(settings.tool_threads_max)
         self._env = env
 
@@ -82,6 +93,14 @@ class Shell:
             yield
         finally:
             RUNNING.reset(token)
+
+    def tool_slots(self, agent: ActorId) -> trio.CapacityLimiter:
+        """The slots for tools of agents as deep as *agent*.
+
+        Each depth has its own: calls that wait for subagents must not keep the subagents' calls out.
+        """
+        depth = depth_of(self.line.shown, agent)
+        return self._tool_slots.setdefault(depth, trio.CapacityLimiter(self.settings.tools_max))
 
     def agent_state(self, agent: ActorId) -> AgentState:
         """The shown state of *agent*.

@@ -59,9 +59,14 @@ class Store:
         resume: bool = True,
     ) -> AsyncGenerator[Session]:
         """Open one session of this store; as :func:`open_session`."""
-        kinds = (*actors, ANCHOR, REPORTER)
         made = partial(
-            Registry, model=model, models=models, tools=tools, instructions=instructions, actors=kinds
+            Registry,
+            model=model,
+            models=models,
+            tools=tools,
+            instructions=instructions,
+            actors=actors,
+            own=(ANCHOR, REPORTER),
         )
         # Naming a provider imports its libraries, which takes about a second.
         registry = await in_thread(made) if isinstance(model, str) else made()

@@ -16,6 +16,7 @@ from pi_actors.core.decider import Send, SpawnAgent, Spawned
 from pi_actors.core.errors import CommandRefused, NotFound
 from pi_actors.core.ids import ActorId, SubmissionId
 from pi_actors.runtime.choices import Choosable, choices_from
+from pi_actors.runtime.live import LiveSession
 from pi_actors.runtime.owning import check_limits
 from pi_actors.runtime.work import ActorKind, Done, Work
 from pi_actors.session.agent import Agent
@@ -119,6 +120,13 @@ def subagent_tools(
 async def _spawn(ctx: ToolContext, name: str, choices: Mapping[str, object], limits: AgentLimits) -> Agent:
     """The anchor and its child; both are found again by name."""
     live = ctx.session.live
+    async with live.shell.spawning:  # parallel calls of one response are counted one after another
+        return await _spawn_within(ctx, live, name, choices, limits)
+
+
+async def _spawn_within(
+    ctx: ToolContext, live: LiveSession, name: str, choices: Mapping[str, object], limits: AgentLimits
+) -> Agent:
     if not any(known == name for known, _, _ in _living(ctx.session, ctx.agent)):
         check_limits(live.line.ahead, ctx.agent.id, limits)
     mine = live.shell.agent_state(ctx.agent.id).choices

@@ -147,7 +147,7 @@ async def test_a_view_goes_on_where_it_was_after_its_server_was_killed_and_came_
         async with attach(first.url) as view:
             seen.begin(view)
             submission = await submit(first.url, "go", "once")
-            while not view.value["docs"]["pi.live"]["tools"]:
+            while not any(slot["output"] for slot in view.value["docs"]["pi.live"]["tools"]):
                 seen.take(await anext(view), view)
             first.kill()
             before = view.position
@@ -162,7 +162,7 @@ async def test_a_view_goes_on_where_it_was_after_its_server_was_killed_and_came_
     )
     await check(seen, store)
     known = [frame.position for frame in seen.frames if frame.position > before]
-    assert known == await positions_of_frames(store, after=before, through=known[-1])
+    assert known == positions_of_frames(store, after=before, through=known[-1])
 
 
 async def test_a_view_that_nobody_looks_at_stays_small_and_goes_on_from_a_snapshot(folder: Path) -> None:

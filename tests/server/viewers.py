@@ -1,9 +1,14 @@
 """Viewers that write down all they see, and what the log says they should have seen."""
 
+from contextlib import closing
 from pathlib import Path
 
 from pi_actors.core.text import Json
+from pi_actors.storage.opening import open_reader
 from projections import Frame, View, replay
+from projections.replay import TOPICS
+from projections.session import EMPTY, fold_commit
+from projections.tail import Tail
 from projections.view import value_of
 
 
@@ -34,13 +39,17 @@ async def check(seen: Seen, store: Path, session: str = "main", agent: int = 1) 
         assert value_of(state, agent) == value
 
 
-async def positions_of_frames(store: Path, *, after: int, through: int, agent: int = 1) -> list[int]:
+def positions_of_frames(store: Path, *, after: int, through: int, agent: int = 1) -> list[int]:
     """Where the value of the agent's view changes between two positions, as the log tells it."""
     changed: list[int] = []
-    before = value_of(await replay(store, to=after), agent)
-    for position in range(after + 1, through + 1):
-        state = await replay(store, to=position)
-        if state.position == position and (value := value_of(state, agent)) != before:
-            changed.append(position)
-            before = value
+    state, before = EMPTY, None
+    with closing(open_reader(store)) as reader:
+        tail = Tail(reader, TOPICS, "main")
+        while commits := tail.read(to=through):
+            for commit in commits:
+                state = fold_commit(state, commit)
+                value = value_of(state, agent)
+                if value != before and state.position > after:
+                    changed.append(state.position)
+                before = value
     return changed

@@ -115,11 +115,13 @@ class KilledAfterAbort(CrashingLog):
     def __init__(self, path: str, later: int) -> None:
         super().__init__(open_log(path), None, crash=kill_this_process)
         self._later = later
+        self._is_aborting = False
 
     def append(self, batches: Sequence[Batch]) -> list[Fenced | None]:
-        for place, batch in enumerate(batches, 1):
-            if self.point is None and any(row.topic == "AbortMarked" for row in batch.rows):
-                self.point = CrashPoint(self.commits + place + self._later, "after")
+        marking = [any(row.topic == "AbortMarked" for row in batch.rows) for batch in batches]
+        if not self._is_aborting and any(marking):
+            self._is_aborting = True
+            self.point = CrashPoint(self.commits + 1 + marking.index(True) + self._later, "after")
         return super().append(batches)
 
 

@@ -3,9 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-from pi_actors import Session, subagent_tools
+import pytest
+
+from pi_actors import (
+    ActorKind,
+    AgentLimits,
+    CommandRefused,
+    Done,
+    Session,
+    Work,
+    open_session,
+    subagent_tools,
+)
 from pi_actors.core.state import SessionState
-from pi_actors.models import ModelRequest, ScriptedModel, call, reply
+from pi_actors.models import ModelRequest, ScriptedModel, call, reply, stall
 from tests.session.gate import Gate
 from tests.session.opened import opened
 
@@ -81,3 +92,29 @@ async def test_a_restart_in_between_brings_the_answer_once(tmp_path: Path) -> No
             )
             (answer,) = await answers(session)
             assert answer.startswith("Subagent 'mole' answered:")
+
+
+async def test_parallel_spawns_of_one_response_keep_the_limit() -> None:
+    def script(request: ModelRequest) -> Any:
+        if "dig" in texts(request)[:2]:
+            return stall()
+        if request.turn == 0:
+            return reply("", *(call("spawn_subagent", name=f"mole {n}", task="dig") for n in range(4)))
+        return reply("enough")
+
+    tools = subagent_tools(limits=AgentLimits(children_max=2))
+    async with opened(ScriptedModel(script), *tools) as session:
+        await session.root.ask("go")
+        results = [e for e in await session.root.history() if e.kind == "pi.tool-result"]
+        assert sum("is at work" in e.text for e in results) == 2
+        assert sum("has spawned 2 agents, the most it may" in str(e.data) for e in results) == 2
+        assert len(await session.agents()) == 3
+
+
+async def test_the_names_of_our_own_kinds_are_reserved() -> None:
+    async def step(_: Work[None]) -> Done:
+        return Done()
+
+    with pytest.raises(CommandRefused, match="needs a prefix of its own"):
+        async with open_session("memory:", actors=[ActorKind("pi.mine", type(None), step)]):
+            pass
