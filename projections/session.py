@@ -22,7 +22,7 @@ from projections.live import LIVE, LiveState
 from projections.provider import PROVIDER, ProviderState
 from projections.submissions import SUBMISSIONS, Submissions
 from projections.transcript import TRANSCRIPT, TranscriptState, active_entries
-from projections.tree import TREE, ActorNode, TreeState, agent_of, nodes
+from projections.tree import TREE, ActorNode, TreeState, agent_of, nodes, subtree_of
 from projections.usage import USAGE, UsageState
 
 
@@ -84,14 +84,18 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
         """Every agent and every live work actor, oldest first."""
         return nodes(self.tree_state)
 
-    def usage(self, agent_id: ActorId | None = None) -> Usage:
-        """What one agent has used, or all of them together.
+    def usage(self, agent_id: ActorId | None = None, *, subtree: bool = False) -> Usage:
+        """What one agent has used, with *subtree* also all agents below it; or (None) the session.
+
+        Each response counts once, for the agent that asked.
 
         Raises:
             NotFound: the session has no such agent at this position.
         """
-        states = self.folds.values() if agent_id is None else (self.agent(agent_id),)
-        return usage.combine(state.usage for state in states)
+        if agent_id is None:
+            return usage.combine(state.usage for state in self.folds.values())
+        ids = subtree_of(self.tree_state, agent_id) if subtree else {agent_id}
+        return usage.combine(self.agent(id).usage for id in sorted(ids))
 
     def agent(self, agent_id: ActorId) -> AgentState:
         """The folds of the agent.

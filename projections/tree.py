@@ -33,10 +33,12 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True):
     """An agent. ``above``: who has it below them on ordinary traversal, nearest first.
 
     Owners never change, so ``above`` is fixed at birth and outlives owners that have ended.
+    ``parent``: the agent whose work owns it, also across a boundary; 0 where nobody does.
     """
 
     id: ActorId
     owner: ActorId
+    parent: ActorId = NOBODY
     above: tuple[ActorId, ...] = ()
     run: Position | None = None
 
@@ -73,7 +75,10 @@ def evolve(state: TreeState, recorded: Recorded) -> TreeState:
     id = recorded.actor
     match recorded.event:
         case AgentSpawned(owner=owner):
-            agent = AgentNode(id=id, owner=owner, above=tuple(_ancestors(state, owner)))
+            above, parent = tuple(_ancestors(state, owner)), state.work.get(owner)
+            agent = AgentNode(
+                id=id, owner=owner, parent=NOBODY if parent is None else parent.agent, above=above
+            )
             return TreeState(agents=state.agents.set(id, agent), work=state.work)
         case WorkSpawned() as event if event.agent in state.agents:
             node = WorkNode(
@@ -110,6 +115,20 @@ def agent_of(state: TreeState, recorded: Recorded) -> ActorId | None:
         case _:
             node = state.work.get(id)
             return None if node is None else node.agent
+
+
+def subtree_of(state: TreeState, agent: ActorId) -> set[ActorId]:
+    """The agent and every agent below it, in the background too, however long ago."""
+    children: dict[ActorId, list[ActorId]] = {}
+    for node in state.agents.values():
+        children.setdefault(node.parent, []).append(node.id)
+    found, waiting = set[ActorId](), [agent]
+    while waiting:
+        id = waiting.pop()
+        if id not in found:
+            found.add(id)
+            waiting.extend(children.get(id, ()))
+    return found
 
 
 def nodes(state: TreeState) -> list[ActorNode]:

@@ -20,7 +20,7 @@ from pi_actors.core.commit import require
 from pi_actors.core.decider import Command, Send, Spawned
 from pi_actors.core.errors import CommandRefused, InvalidValue, Unanswered
 from pi_actors.core.ids import ActorId, EntryId
-from pi_actors.core.messages import Blob, Entry, Message, Text, user_message
+from pi_actors.core.messages import Blob, Entry, Message, Text, Usage, user_message
 from pi_actors.core.text import Json, clean_json, clean_text
 from pi_actors.runtime.choices import Choosable, choices_from
 from pi_actors.runtime.work import ActorKind
@@ -189,6 +189,13 @@ class Agent:
     async def documents(self) -> dict[str, Json]:
         """``pi.live``, ``pi.inbox``, ``pi.usage``, ``pi.agent`` and ``pi.provider``, as JSON."""
         return (await self._session.folded()).documents(self.id)
+
+    async def usage(self, *, subtree: bool = False) -> Usage:
+        """What the agent has used; *subtree*: with all agents below it, each response counted once.
+
+        ``unreported`` and ``unpriced`` say for how many responses the sums are too low.
+        """
+        return (await self._session.folded()).usage(self.id, subtree=subtree)
 
     def view(self) -> AbstractAsyncContextManager[View]:
         """Watch the agent: its transcript and documents, as of now and then as every commit changes them.

@@ -118,3 +118,19 @@ async def test_the_names_of_our_own_kinds_are_reserved() -> None:
     with pytest.raises(CommandRefused, match="needs a prefix of its own"):
         async with open_session("memory:", actors=[ActorKind("pi.mine", type(None), step)]):
             pass
+
+
+async def test_usage_is_told_with_and_without_the_subtree() -> None:
+    """X86: children in the background count too, each response once."""
+    gate = Gate()
+    gate.opened.set()
+    async with opened(parent_and_child(gate), *subagent_tools(), gate.tool) as session:
+        await session.root.ask("go")
+        await session.live.waits.until(lambda state: kinds_in(state) == {"pi.agent", "pi.subagent"})
+        child = (await session.agents())[1]
+        own, below = await session.root.usage(), await child.usage()
+        total = await session.root.usage(subtree=True)
+        assert (own.responses, below.responses) == (3, 2)
+        assert total == await session.usage()
+        assert (total.responses, total.input) == (5, own.input + below.input)
+        assert await child.usage(subtree=True) == below
