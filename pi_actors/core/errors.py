@@ -35,6 +35,10 @@ class NotFound(CommandRefused):
     """No such agent, actor or submission in this session."""
 
 
+class NotLive(CommandRefused):
+    """An actor that was to be waited for has ended; its outcome is in the log."""
+
+
 class UnknownName(CommandRefused):
     """The process's catalog has no tool, model or kind of that name."""
 

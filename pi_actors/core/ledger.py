@@ -24,7 +24,7 @@ from pi_actors.core.decider import (
     WaitOver,
     WriteMemo,
 )
-from pi_actors.core.errors import CommandRefused
+from pi_actors.core.errors import CommandRefused, NotLive
 from pi_actors.core.ids import NOBODY, ActorId, Position
 from pi_actors.core.lifecycle import (
     AbortMarked,
@@ -108,6 +108,7 @@ class Ledger:
 
         Raises:
             KernelRuleBroken: the event does not fit the actor, or breaks a rule of ownership.
+            NotLive: it waits for an actor that has ended, without telling its outcome.
         """
         match event:
             case WorkSpawned() | AgentSpawned():
@@ -201,7 +202,7 @@ class Ledger:
     def _check_target(self, id: ActorId, target: ActorId, event: WaitStarted) -> None:
         actor = self.session.actors.get(target)
         if actor is None or not actor.live:
-            raise CommandRefused(f"actor {target} is not live; look up its outcome")
+            raise NotLive(f"actor {target} is not live; wait_actor({target}) gives its outcome")
         if event.fail_fast and actor.parent != id:
             raise KernelRuleBroken(f"actor {id} waits fail_fast for {target}, which it does not own")
         if would_wait_in_a_circle(self.session, id, target):

@@ -19,7 +19,7 @@ from pi_actors.core.decider import Send
 from pi_actors.core.errors import InvalidValue
 from pi_actors.core.lifecycle import Choices
 from pi_actors.core.messages import Blob, Call, Part, Result, Text, Thinking
-from pi_actors.core.text import clean_text, normalise, split_surrogate
+from pi_actors.core.text import normalise, split_surrogate
 from pi_actors.models.protocol import (
     CallDelta,
     Emit,
@@ -49,9 +49,8 @@ async def wake_at(shell: Shell, errand: Errand) -> None:
     assert isinstance(errand.effect, WakeAt), errand.effect
     await shell.clock.sleep_until(instant(errand.effect.due_us))
     choices, instructions = await _instructions(shell, errand)
-    take_up = shell.found.take_up(shell.line.ahead, errand.agent)
     prepared = Send(errand.actor, Prepared(choices=choices, instructions=instructions))
-    await shell.line.commit(*take_up, prepared)
+    await shell.take_up(errand.agent, prepared)
 
 
 async def call_model(shell: Shell, errand: Errand) -> None:
@@ -82,10 +81,10 @@ async def _store(errand: Errand, state: Requested, report: ReceiveResponse | Fai
 
 async def _instructions(shell: Shell, errand: Errand) -> tuple[Choices, str | None]:
     choices = shell.agent_state(errand.agent).choices
-    env = await shell.environment_or_none(choices.cwd) if shell.registry.needs_context else None
+    env = await shell.environment_or_problem(choices.cwd) if shell.registry.needs_context else None
     context = shell.registry.prompt_context(errand.agent, choices, env)
     instructions = await shell.registry.instructions(choices, context)
-    return choices, None if instructions is None else clean_text(instructions, "the instructions")
+    return choices, instructions
 
 
 async def _request(shell: Shell, errand: Errand, state: Requested) -> tuple[Model, ModelRequest]:

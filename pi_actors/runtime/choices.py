@@ -13,11 +13,11 @@ from pi_actors.tools.tool import Tool
 Choosable: TypeAlias = Model | Sequence[Tool | str] | str | None
 
 
-def choices_from(registry: Registry, current: Choices, wanted: Mapping[str, Choosable]) -> Choices:
+async def choices_from(registry: Registry, current: Choices, wanted: Mapping[str, Choosable]) -> Choices:
     """*current* with what is *wanted* changed; objects are added to the catalog under their names.
 
     Raises:
-        UnknownName: this process has no such tool or model.
+        UnknownName: this process has no such tool or model. The catalog is as it was.
         CommandRefused: there is no such choice, or its value is of the wrong type.
     """
     names = Choices.__struct_fields__
@@ -25,21 +25,26 @@ def choices_from(registry: Registry, current: Choices, wanted: Mapping[str, Choo
     if unknown:
         raise CommandRefused(f"there is no choice {unknown[0]!r}; there are: {', '.join(names)}")
     changed = {name: getattr(current, name) for name in names}
-    for name, value in wanted.items():
-        changed[name] = None if value is None else _named(registry, name, value)
+    changed |= {name: None if value is None else _named(name, value) for name, value in wanted.items()}
     choices = Choices(**changed)
-    registry.check(choices)
+    tools, models = _objects(wanted)
+    await registry.admit(choices, tools=tools, models=models)
     return choices
 
 
-def _named(registry: Registry, name: str, value: Choosable) -> str | tuple[str, ...]:
+def _named(name: str, value: Choosable) -> str | tuple[str, ...]:
     if name == "tools" and isinstance(value, Sequence) and not isinstance(value, str):
-        objects = [tool for tool in value if isinstance(tool, Tool)]
-        registry.register(tools=objects)
         return tuple(tool.name if isinstance(tool, Tool) else tool for tool in value)
     if name == "model" and isinstance(value, Model):
-        registry.register(models={value.name: value})
         return value.name
     if name != "tools" and isinstance(value, str):
         return clean_text(value, f"the choice {name}")
     raise CommandRefused(f"{name} cannot be {type(value).__name__}; see Agent.configure for what it takes")
+
+
+def _objects(wanted: Mapping[str, Choosable]) -> tuple[list[Tool], dict[str, Model]]:
+    """The tools and models among *wanted* that came as objects."""
+    tools, model = wanted.get("tools"), wanted.get("model")
+    listed = tools if isinstance(tools, Sequence) and not isinstance(tools, str) else ()
+    models = {model.name: model} if isinstance(model, Model) else {}
+    return [tool for tool in listed if isinstance(tool, Tool)], models

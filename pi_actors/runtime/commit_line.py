@@ -94,6 +94,10 @@ class CommitLine:
         except CommandRefused:
             await self.settle_down()
             raise
+        except Exception as error:  # an agent's decider broke: nobody can say what follows from what
+            self.fail(SessionFailed(f"the decider of an agent raised {type(error).__name__}: {error}"))
+            self.check_not_failed()
+            raise
         return await self._store(settled)
 
     async def spawn(self, event: AgentSpawned) -> Committed:

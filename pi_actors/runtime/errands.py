@@ -113,8 +113,9 @@ class Errands:
 
     def _follow(self, commit: Commit, state: SessionState) -> None:
         before, self._seen = self._seen, state
+        for id in {event.actor: None for event in commit}:
+            self._refresh(id)
         for event in commit:
-            self._refresh(event.actor)
             if isinstance(event.event, WorkEnded):
                 self._refresh_above(before.actors.get(event.actor))
 
@@ -152,8 +153,8 @@ class Errands:
             with errand.scope:
                 await self._handlers[type(errand.effect)](errand)
         except Exception as error:  # the supervisor: whatever an errand raises is its actor's fault
-            if isinstance(root_cause(error), SessionFailed | SessionClosed):
-                return
+            if self._line.closed or self._line.failure is not None:
+                return  # nothing more can be stored; a later opening finds the errand still owed
             fault = _describe(root_cause(error))
         except BaseExceptionGroup as group:  # raised while everything is being cancelled: it ends here
             raise _without_errors(group) from None

@@ -1,5 +1,7 @@
 """The errands of a tool: hold a slot, check the arguments, record the intent, execute, report."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 
 import trio
@@ -82,15 +84,11 @@ async def _store(shell: Shell, errand: Errand, state: Started, reports: Reports,
 async def _call(
     shell: Shell, errand: Errand, state: Started, tool: Tool, arguments: Arguments, reports: Reports
 ) -> ToolResult:
-    context = await _context(shell, errand, state, reports)
-    try:
-        with shell.running(errand.actor):
-            if tool.is_async:
-                return await run(tool, context, arguments)
-            plain = partial(call_plain, tool, context, arguments)
-            return await run_plain(plain, limiter=shell.tool_threads, grace_ms=shell.settings.close_ms)
-    finally:
-        context.close()
+    async with _running(shell, errand, state, reports) as context:
+        if tool.is_async:
+            return await run(tool, context, arguments)
+        plain = partial(call_plain, tool, context, arguments)
+        return await run_plain(plain, limiter=shell.tool_threads, grace_ms=shell.settings.close_ms)
 
 
 async def _ask(shell: Shell, errand: Errand, interrupted: Started) -> ToolCommand:
@@ -101,8 +99,8 @@ async def _ask(shell: Shell, errand: Errand, interrupted: Started) -> ToolComman
     reports = Reports(errand, interrupted, shell.settings.progress_ms)
     try:
         arguments = tool.parse(await _arguments_text(shell, interrupted))
-        context = await _context(shell, errand, interrupted, reports)
-        answer = await ask_reconciler(tool, context, arguments)
+        async with _running(shell, errand, interrupted, reports) as context:
+            answer = await ask_reconciler(tool, context, arguments)
     except Exception as error:  # the door to reconcilers that users bring
         return LeaveUnknown(detail=_described(error))
     match answer:
@@ -114,9 +112,13 @@ async def _ask(shell: Shell, errand: Errand, interrupted: Started) -> ToolComman
             return reports.settled(answer, duration_ms=None)
 
 
-async def _context(shell: Shell, errand: Errand, state: Started, reports: Reports) -> ToolContext:
+@asynccontextmanager
+async def _running(
+    shell: Shell, errand: Errand, state: Started, reports: Reports
+) -> AsyncGenerator[ToolContext]:
+    """What the tool's code is given, for as long as it runs. It may not wait for itself."""
     call = state.call
-    return ToolContext(
+    context = ToolContext(
         port=reports,
         call=ToolCall(name=call.name, entry=call.entry, index=call.index),
         idempotency_key=f"{shell.line.shown.uuid}:{call.entry}:{call.index}",
@@ -126,6 +128,11 @@ async def _context(shell: Shell, errand: Errand, state: Started, reports: Report
         owning=Owning(shell, errand),
         spill_dir=shell.spill_dir,
     )
+    try:
+        with shell.running(errand.actor):
+            yield context
+    finally:
+        context.close()
 
 
 async def _arguments_text(shell: Shell, state: Pending | Started) -> str:

@@ -18,12 +18,12 @@ from pi_actors.actors.generation.messages import CallModel, PrepareRequest, Wake
 from pi_actors.actors.tool.decider import KIND as TOOL
 from pi_actors.actors.tool.messages import ReconcileTool, RunTool
 from pi_actors.core.decider import AbortWork, Effect, Quarantined
-from pi_actors.core.errors import NotFound, SessionFailed
+from pi_actors.core.errors import NotFound, SessionClosed, SessionFailed
 from pi_actors.core.ids import ActorId, EntryId, Position, SessionId
 from pi_actors.core.lifecycle import AgentSpawned, Outcome, WorkEnded
 from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.settings import Settings
-from pi_actors.core.state import Actor, Kinds, SessionState, owed
+from pi_actors.core.state import Actor, Kinds, SessionState, below, owed
 from pi_actors.runtime.asking import call_model, prepare_request, wake_at
 from pi_actors.runtime.bodies import Bodies
 from pi_actors.runtime.clock import Clock, microseconds
@@ -84,7 +84,6 @@ class LiveSession:
         self.found = FoundRuns(state, KINDS)
         self._nursery: trio.Nursery | None = None
         self.line.listen(self._follow)
-        registry.reach_known(_chosen_models(state))
         self.resumed = trio.Event()
         self.shell = Shell(
             line=self.line,
@@ -202,12 +201,11 @@ class LiveSession:
             self._take_up_ready(each.actor for each in commit)
 
     async def _take_up(self, agent: ActorId) -> None:
-        commands = self.found.take_up(self.line.ahead, agent)
         try:
-            await self.line.commit(*commands)
-        except SessionFailed:
+            await self.shell.take_up(agent)
+        except (SessionFailed, SessionClosed):
             return
-        self.errands.refresh(command.to for command in commands)
+        self.errands.refresh([actor.id for actor in below(self.line.shown, agent)])
 
     async def close(self) -> None:
         """Stop what runs, note the orderly close, see everything stored. Decides no outcome."""
@@ -242,6 +240,7 @@ async def open_live(
         live = make(head.epoch, await store.read(fold_log, store.log, head, store.topics, KINDS))
         if live.line.shown.position == 0:
             await live.line.spawn(AgentSpawned(session_uuid=uuid4().hex))
+        await live.registry.reach_known(_chosen_models(live.line.shown))
         body = trio.CancelScope()
         async with background(partial(_watch, live, body), live.run):
             try:

@@ -46,14 +46,16 @@ class Owning:
 
     async def spawn_agent(self, name: str, choices: Mapping[str, object], limits: AgentLimits) -> "Agent":
         """The agent spawned under this name, with its owner's choices changed as asked."""
-        line = self._shell.line
-        mine = self._shell.agent_state(self._errand.agent).choices
-        wanted = choices_from(self._shell.registry, mine, cast(Mapping[str, Choosable], choices))
-        spawn = SpawnAgent(name=name, choices=wanted)
-        if spawn_key(spawn) not in line.ahead.actors[self._errand.actor].memos:
-            check_limits(line.ahead, self._errand.agent, limits)
-        committed = await self._errand.report(spawn)
-        return self._shell.handles.agent(_spawned(committed.reply))
+        shell = self._shell
+        async with shell.spawning:
+            mine = shell.agent_state(self._errand.agent).choices
+            wanted = await choices_from(shell.registry, mine, cast(Mapping[str, Choosable], choices))
+            spawn = SpawnAgent(name=name, choices=wanted)
+            owner = shell.line.ahead.actors.get(self._errand.actor)
+            if owner is not None and spawn_key(spawn) not in owner.memos:
+                check_limits(shell.line.ahead, self._errand.agent, limits)
+            committed = await self._errand.report(spawn)
+        return shell.handles.agent(_spawned(committed.reply))
 
     async def wait(self, on: Sequence[ActorId], *, fail_fast: bool) -> tuple[Outcome, ...]:
         """The outcomes of *on*, in order. The wait itself is not stored; a rerun waits again.

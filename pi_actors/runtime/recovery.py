@@ -8,7 +8,7 @@ for has come. Background work goes on by itself.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from pi_actors.actors.agent.messages import RecoverRun, ReleaseRun, RunEnded
+from pi_actors.actors.agent.messages import RecoverRun, ReleaseRun, RunEnded, RunGivenUp, RunRecovered
 from pi_actors.actors.agent.state import AgentState
 from pi_actors.actors.custom.decider import CustomState
 from pi_actors.actors.custom.messages import RunStep
@@ -25,14 +25,22 @@ class FoundRuns:
     def __init__(self, state: SessionState, kinds: Kinds) -> None:
         self._kinds = kinds
         self._agents = {actor.id for actor in state.actors.values() if _has_run(actor)}
+        self._taking_up: set[ActorId] = set()
 
     def __bool__(self) -> bool:
         """Whether a found run still waits to be taken up."""
         return bool(self._agents)
 
     def follow(self, commit: Commit, _: SessionState) -> None:
-        """A found run that ends without having been taken up, such as an aborted one, is past."""
-        self._agents.difference_update(each.actor for each in commit if isinstance(each.event, RunEnded))
+        """A found run is past once it is taken up, or has ended without that, such as an aborted one."""
+        for each in commit:
+            if isinstance(each.event, RunEnded | RunRecovered | RunGivenUp):
+                self.taken_up(each.actor)
+
+    def taken_up(self, agent: ActorId) -> None:
+        """What taking up the run of *agent* led to is stored: its work may start."""
+        self._agents.discard(agent)
+        self._taking_up.discard(agent)
 
     def may_start(self, state: SessionState, actor: Actor, effect: Effect) -> bool:
         """Whether *effect* may run now: that of a found run's work once the run is taken up."""
@@ -47,17 +55,20 @@ class FoundRuns:
 
         *can_run*: whether this process has an actor's code. *changed*: look only at these actors' agents.
         """
-        agents = self._agents
+        agents = self._agents - self._taking_up
         if changed is not None and agents:
             actors = (state.actors.get(id) for id in changed)
             agents = agents & {actor.agent for actor in actors if actor is not None}
         return [agent for agent in sorted(agents) if self._owes_work(state, agent, can_run)]
 
     def take_up(self, state: SessionState, agent: ActorId) -> tuple[Send, ...]:
-        """The commands that take up the run of *agent*; none where that has happened."""
-        if agent not in self._agents:
+        """The commands that take up the run of *agent*; none where that is done or under way.
+
+        Until they are stored the run's work still may not start.
+        """
+        if agent not in self._agents or agent in self._taking_up:
             return ()
-        self._agents.discard(agent)
+        self._taking_up.add(agent)
         work = (Send(actor.id, Recover()) for actor in self._work(state, agent))
         last_step_below = max((_last_step(actor) for actor in below(state, agent)), default=0)
         return (Send(agent, RecoverRun(last_step_below=last_step_below)), *work)

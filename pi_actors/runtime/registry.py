@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from inspect import isawaitable
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -11,21 +12,24 @@ from pi_actors.core.catalog import Catalog
 from pi_actors.core.errors import CommandRefused, UnknownName
 from pi_actors.core.ids import ActorId
 from pi_actors.core.lifecycle import Choices
+from pi_actors.core.text import clean_text
 from pi_actors.models.protocol import Model, ToolSpec
 from pi_actors.models.providers import make_model
+from pi_actors.runtime.threads import in_thread
 from pi_actors.runtime.work import AnyKind
 from pi_actors.tools.environment import Env
 from pi_actors.tools.tool import Tool
 
 
 class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What instructions are computed for. ``env`` is None where it could not be built."""
+    """What instructions are computed for. ``env`` is None where it could not be built: ``env_problem``."""
 
     agent: ActorId
     model: str | None
     tools: tuple[str, ...]
     cwd: str | None
     env: Env | None
+    env_problem: str | None = None
 
 
 Instructions: TypeAlias = str | Callable[[PromptContext], str | Awaitable[str]]
@@ -49,6 +53,8 @@ class Registry:
         self.tools: dict[str, Tool] = {}
         self.kinds: dict[str, AnyKind] = {}
         self.models: dict[str, Model] = {}
+        if isinstance(instructions, str):
+            instructions = clean_text(instructions, "the instructions")
         self._instructions = instructions
         self._default_model = None if model is None else self._default(model)
         self._default_tools = tuple(tool.name for tool in tools)
@@ -80,8 +86,25 @@ class Registry:
         self.models.update(models)
         self.facts = self._facts()
 
-    def reach(self, name: str) -> None:
-        """Make sure that the model *name* is in the catalog: a provider's is added when first named.
+    async def admit(self, choices: Choices, *, tools: Sequence[Tool], models: Mapping[str, Model]) -> None:
+        """Add *tools* and *models* if with them everything that *choices* name is there.
+
+        A provider's model is made when it is first named, in a thread: its libraries take a second.
+
+        Raises:
+            UnknownName: something is not there; nothing was added.
+        """
+        known = {*self.tools, *(tool.name for tool in tools)}
+        missing = [name for name in choices.tools or () if name not in known]
+        if missing:
+            listed = ", ".join(sorted(known)) or "none"
+            raise UnknownName(f"there is no tool {missing[0]!r} in this process; it knows: {listed}")
+        if choices.model is not None and choices.model not in models:
+            await self.reach(choices.model)
+        self.register(tools=tools, models=models)
+
+    async def reach(self, name: str) -> None:
+        """Make sure that the model *name* is in the catalog.
 
         Raises:
             UnknownName: there is no such model, or its key is missing.
@@ -91,22 +114,13 @@ class Registry:
         if ":" not in name:
             known = ", ".join(sorted(self.models)) or "none"
             raise UnknownName(f"there is no model {name!r} in this process; it knows: {known}")
-        self.register(models={name: make_model(name)})
+        self.register(models={name: await in_thread(partial(make_model, name))})
 
-    def reach_known(self, names: Iterable[str]) -> None:
+    async def reach_known(self, names: Iterable[str]) -> None:
         """Add the providers' models among *names* that can be made; the others stay unknown."""
         for name in names:
             with suppress(UnknownName):
-                self.reach(name)
-
-    def check(self, choices: Choices) -> None:
-        """Raise UnknownName where *choices* name what this process does not have."""
-        if choices.model is not None:
-            self.reach(choices.model)
-        missing = [name for name in choices.tools or () if name not in self.tools]
-        if missing:
-            known = ", ".join(sorted(self.tools)) or "none"
-            raise UnknownName(f"there is no tool {missing[0]!r} in this process; it knows: {known}")
+                await self.reach(name)
 
     def check_kind(self, name: str) -> None:
         """Raise UnknownName where this process has no kind of that name."""
@@ -121,21 +135,22 @@ class Registry:
         if self._instructions is None or isinstance(self._instructions, str):
             return self._instructions
         computed = self._instructions(context)
-        return await computed if isawaitable(computed) else computed
+        return clean_text(await computed if isawaitable(computed) else computed, "the instructions")
 
     @property
     def needs_context(self) -> bool:
         """Whether the default instructions are computed."""
         return callable(self._instructions)
 
-    def prompt_context(self, agent: ActorId, choices: Choices, env: Env | None) -> PromptContext:
+    def prompt_context(self, agent: ActorId, choices: Choices, env: Env | str | None) -> PromptContext:
         """What instructions for *agent* are computed from."""
         return PromptContext(
             agent=agent,
             model=choices.model or self._default_model,
             tools=self._default_tools if choices.tools is None else choices.tools,
             cwd=choices.cwd,
-            env=env,
+            env=None if isinstance(env, str) else env,
+            env_problem=env if isinstance(env, str) else None,
         )
 
     def offered(self, names: Sequence[str]) -> tuple[ToolSpec, ...]:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from pi_actors.actors.agent.state import AgentState
+from pi_actors.core.decider import Send
 from pi_actors.core.errors import NotFound
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.lifecycle import Outcome
 from pi_actors.core.settings import Settings
 from pi_actors.core.state import SessionState
+from pi_actors.core.text import normalise
 from pi_actors.runtime.bodies import Bodies
 from pi_actors.runtime.clock import Clock
 from pi_actors.runtime.commit_line import CommitLine
@@ -82,6 +84,7 @@ class Shell:
         self.opened_at = opened_at
         self._tool_slots: dict[int, trio.CapacityLimiter] = {}
         self.spawning = trio.Lock()
+        self.configuring = trio.Lock()
         self.tool_threads = trio.CapacityLimiter(settings.tool_threads_max)
         self._env = env
 
@@ -102,6 +105,14 @@ class Shell:
         depth = depth_of(self.line.shown, agent)
         return self._tool_slots.setdefault(depth, trio.CapacityLimiter(self.settings.tools_max))
 
+    async def take_up(self, agent: ActorId, *commands: Send) -> None:
+        """Commit *commands*, and before them what takes up the run of *agent* if it was found active.
+
+        Raises as ``CommitLine.commit``.
+        """
+        await self.line.commit(*self.found.take_up(self.line.ahead, agent), *commands)
+        self.found.taken_up(agent)
+
     def agent_state(self, agent: ActorId) -> AgentState:
         """The shown state of *agent*.
 
@@ -118,9 +129,9 @@ class Shell:
         built = self._env(cwd)
         return await built if isawaitable(built) else built
 
-    async def environment_or_none(self, cwd: str | None) -> Env | None:
-        """The environment instructions may look at; they are rendered without one if it fails."""
+    async def environment_or_problem(self, cwd: str | None) -> Env | str:
+        """The environment instructions may look at, or why there is none."""
         try:
             return await self.environment(cwd)
-        except Exception:  # the door to factories that users bring: instructions do without
-            return None
+        except Exception as error:  # the door to factories that users bring: instructions are told
+            return normalise(f"{type(error).__name__}: {error}")

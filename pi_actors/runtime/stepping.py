@@ -7,7 +7,7 @@ import msgspec
 from pi_actors.actors.custom.decider import CustomState
 from pi_actors.actors.custom.messages import Advance, Finish, RunStep
 from pi_actors.core.decider import Abort, Orphan
-from pi_actors.core.errors import CommandRefused
+from pi_actors.core.errors import NotLive
 from pi_actors.core.ids import ActorId
 from pi_actors.core.lifecycle import Outcome
 from pi_actors.core.state import Actor
@@ -26,7 +26,7 @@ async def run_step(shell: Shell, errand: Errand) -> None:
     if errand.effect.due_us is not None:
         await shell.clock.sleep_until(instant(errand.effect.due_us))
         if not is_in_background(shell.line.shown, shell.line.shown.actors[errand.actor]):
-            await shell.line.commit(*shell.found.take_up(shell.line.ahead, errand.agent))
+            await shell.take_up(errand.agent)
     state = errand.state
     assert isinstance(state, CustomState), state
     kind = _kind_of(shell, errand.actor)
@@ -98,9 +98,7 @@ async def _advance(shell: Shell, errand: Errand, kind: AnyKind, state: CustomSta
         )
         try:
             await errand.report(advance, cause=state.step)
-        except CommandRefused:
-            if len(known) == len(result.on):
-                raise
+        except NotLive:  # one has ended in between, and its outcome can be looked up now
             continue
         return
 

@@ -168,9 +168,10 @@ class Agent:
             UnknownName: this process has no such tool or model. Nothing was stored.
             CommandRefused: there is no such choice.
         """
-        current = self._state("ahead").choices
-        changed = choices_from(self._session.live.registry, current, choices)
-        await self._commit(Configure(choices=changed))
+        async with self._session.live.shell.configuring:
+            current = self._state("ahead").choices
+            changed = await choices_from(self._session.live.registry, current, choices)
+            await self._commit(Configure(choices=changed))
 
     async def entries(self) -> list[Entry]:
         """The active transcript: what the agent has in context, failed attempts included."""

@@ -107,7 +107,7 @@ class Session:
         """
         self.live.line.check_open()
         wanted = {"model": model, "tools": tools, "instructions": instructions, "cwd": cwd}
-        choices = choices_from(self.live.registry, Choices(), wanted)
+        choices = await choices_from(self.live.registry, Choices(), wanted)
         event = AgentSpawned(choices=choices, request_id=request_id)
         if request_id is None:
             return Agent(self, (await self.live.line.spawn(event)).position)

@@ -130,7 +130,7 @@ async def _spawn_within(
     if not any(known == name for known, _, _ in _living(ctx.session, ctx.agent)):
         check_limits(live.line.ahead, ctx.agent.id, limits)
     mine = live.shell.agent_state(ctx.agent.id).choices
-    wanted = choices_from(live.registry, mine, cast(Mapping[str, Choosable], choices))
+    wanted = await choices_from(live.registry, mine, cast(Mapping[str, Choosable], choices))
     anchor = await ctx.agent.spawn(ANCHOR, Holding(name=name), name=f"subagent:{name}", background=True)
     reply = (await live.line.commit(Send(anchor, SpawnAgent(name="child", choices=wanted)))).reply
     if not isinstance(reply, Spawned):

@@ -369,7 +369,7 @@ def test_a_wait_for_nothing_and_for_what_has_ended_is_over_in_its_own_commit(sta
 
 def test_a_wait_for_what_is_not_live_is_refused_so_that_its_outcome_is_looked_up(stage: Stage) -> None:
     waiter = stage.work()
-    with pytest.raises(CommandRefused, match="actor 99 is not live; look up its outcome"):
+    with pytest.raises(CommandRefused, match="actor 99 is not live"):
         stage.wait(waiter, 99)
 
 

@@ -29,7 +29,7 @@ from pi_actors.models import (
     reply,
     stall,
 )
-from pi_actors.runtime.registry import Instructions
+from pi_actors.runtime.registry import Instructions, PromptContext
 from tests.session.gate import Gate
 from tests.session.opened import QUICK, WAYS, opened
 from tests.session.watching import events_of, kinds_of, topics_of
@@ -125,8 +125,8 @@ async def test_a_failing_environment_leaves_the_instructions_without_one() -> No
     """C48."""
     seen: list[object] = []
 
-    async def instructions(context: object) -> str:
-        seen.append(context.env)  # type: ignore[attr-defined]
+    async def instructions(context: PromptContext) -> str:
+        seen.append((context.env, context.env_problem))
         return "Be brief."
 
     def broken(_: str | None) -> object:
@@ -137,7 +137,7 @@ async def test_a_failing_environment_leaves_the_instructions_without_one() -> No
     model = ScriptedModel([reply("hi")])
     async with open_session("memory:", model=model, instructions=instructions, env=broken) as session:  # type: ignore[arg-type]
         assert (await session.root.ask("hello")).text == "hi"
-    assert seen == [None]
+    assert seen == [(None, "OSError: no such world")]
 
 
 @ways

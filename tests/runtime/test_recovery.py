@@ -1,0 +1,32 @@
+"""Which effects of a found run may start, and when."""
+
+from pi_actors.actors.agent.messages import RunRecovered, Submit
+from pi_actors.actors.generation.messages import CallModel
+from pi_actors.core.catalog import Catalog
+from pi_actors.core.ids import ROOT
+from pi_actors.core.messages import user_message
+from pi_actors.core.record import Recorded
+from pi_actors.core.state import owed
+from pi_actors.runtime.live import KINDS
+from pi_actors.runtime.recovery import FoundRuns
+from pi_actors.testing import given_session
+
+
+def test_nothing_of_a_found_run_starts_before_its_taking_up_is_stored() -> None:
+    """Also while that commit is on its way: only what the log shows counts."""
+    catalog = Catalog(models=frozenset({"m"}), default_model="m")
+    state = given_session(catalog=catalog).when(ROOT, Submit(messages=(user_message("go"),))).done().state
+    found = FoundRuns(state, KINDS)
+    (generation,) = (actor for actor in state.actors.values() if actor.live)
+    (effect,) = owed(generation, KINDS)
+    assert isinstance(effect, CallModel)
+    assert found.ready(state, lambda _: True) == [ROOT]
+    assert not found.may_start(state, generation, effect)
+    assert len(found.take_up(state, ROOT)) == 2
+    assert not found.may_start(state, generation, effect)
+    assert found.take_up(state, ROOT) == ()
+    assert found.ready(state, lambda _: True) == []
+    event = RunRecovered(run=4, attempt=1)
+    taken = Recorded(position=9, end=9, at_us=0, actor=ROOT, cause=0, topic="RunRecovered", event=event)
+    found.follow((taken,), state)
+    assert found.may_start(state, generation, effect)
