@@ -3,13 +3,15 @@
 An agent is an actor whose only memory is the events it has stored. Read in this order:
 
     core         pure: messages, deciders, the ownership tree, the commit that runs to rest
-    actors       pure: the kinds. agent, generation, tool; each a ``messages.py`` and a ``decider.py``
+    actors       pure: the kinds agent, generation, tool and custom (those of users); each has a
+                 ``messages.py`` and a ``decider.py``
     storage      the door to the log: rows, locks, SQLite and memory
     models       the door to language models
     tools        the door to files, commands and what else tools act on
     runtime      the trio shell; the commit path is numbered in ``runtime/commit_line.py``
     session      what users hold; this module exports it
     testing      given/when/then, a crashing store, checkers of the promises
+    server       views and commands over HTTP, and the web page
     cli          the command line
 
 The read side is a package of its own, ``projections``: everything people see, folded from the log.

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from pi_actors.actors.agent.messages import time_of
+from pi_actors.core.instants import instant
 from pi_actors.core.record import Recorded
 from pi_actors.core.text import Json
 
@@ -47,7 +47,7 @@ def in_calendar(at_us: int) -> int:
 
 def iso(at_us: int) -> str:
     """A stored instant as ISO text in UTC, as entries show theirs."""
-    return _text(time_of(in_calendar(at_us)))
+    return _text(instant(in_calendar(at_us)))
 
 
 def _text(at: datetime) -> str:

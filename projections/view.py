@@ -10,8 +10,8 @@ Values share what they have in common: look at them, do not change them.
 from datetime import datetime
 from typing import TypeVar
 
-from pi_actors.actors.agent.messages import time_of
 from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.instants import instant
 from pi_actors.core.record import Commit
 from pi_actors.core.text import Json
 from projections import live
@@ -66,7 +66,7 @@ class Viewed:
     @property
     def at(self) -> datetime:
         """When that commit was made (UTC)."""
-        return time_of(in_calendar(self.state.at_us))
+        return instant(in_calendar(self.state.at_us))
 
     def advance(self, commit: Commit) -> Frame | None:
         """Go on with the next commit; the frame of what it changed here, None where that is nothing."""

@@ -37,7 +37,6 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: Mapping[str, ToolFacts] = {}
     models: frozenset[str] = frozenset()
-    kinds: frozenset[str] = frozenset()
     default_model: str | None = None
     default_tools: tuple[str, ...] = ()
     instructions: str | None = None

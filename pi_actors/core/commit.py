@@ -31,7 +31,7 @@ from pi_actors.core.decider import (
     WriteMemo,
 )
 from pi_actors.core.errors import CommandRefused, NotFound
-from pi_actors.core.ids import NOBODY, ActorId, Position
+from pi_actors.core.ids import NO_CAUSE, ActorId, Position
 from pi_actors.core.ledger import Delivery, Drafted, Finish, KernelRuleBroken, Ledger
 from pi_actors.core.lifecycle import AgentSpawned, Outcome, WorkSpawned
 from pi_actors.core.settings import Settings
@@ -57,13 +57,14 @@ class Circumstances(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def run_to_rest(
-    session: SessionState, commands: Sequence[Send], given: Circumstances, *, cause: Position = NOBODY
+    session: SessionState, commands: Sequence[Send], given: Circumstances, *, cause: Position = NO_CAUSE
 ) -> Settled:
     """Decide *commands* in order, and all that follows from them, as one commit.
 
     Raises:
         CommandRefused: an addressed actor refused. Nothing has happened.
-        NotFound: an addressed agent does not exist.
+
+    A command to an actor that is not there, or has ended, is a no-op; callers look with ``require``.
     """
     faulted: dict[ActorId, str] = {}
     while True:
@@ -113,7 +114,7 @@ class _Cascade:
         return Settled(self.ledger.session, self.ledger.drafts, self.reply)
 
     def run_spawn(self, event: AgentSpawned) -> Settled:
-        self.ledger.spawn(event, NOBODY)
+        self.ledger.spawn(event, NO_CAUSE)
         return Settled(self.ledger.session, self.ledger.drafts, None)
 
     def _deliver(self, step: Delivery) -> None:
@@ -153,7 +154,7 @@ class _Cascade:
         return True
 
     def _deliver_to_quarantined(self, actor: Actor, broken: Quarantined, step: Delivery) -> None:
-        what = f"event {broken.topic} at position {broken.position} does not fit its state"
+        what = f"event {broken.event} at position {broken.position} does not fit its state"
         if actor.is_agent:
             if step.addressed:
                 raise CommandRefused(f"agent {actor.id} is quarantined: {what}. Start another agent.")

@@ -71,7 +71,7 @@ class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
     """The state of an actor that has met an event it cannot have had. It only takes an abort."""
 
     position: Position
-    topic: str
+    event: str
 
 
 class Birth(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,5 +17,8 @@ SubmissionId: TypeAlias = Position
 ROOT: Final[ActorId] = 1
 """The root agent: the first event of every session spawns it."""
 
+NO_CAUSE: Final[Position] = 0
+"""Stands for 'no event led here': a caller did."""
+
 NOBODY: Final[ActorId] = 0
-"""Stands for 'no actor': the caller as a cause, the owner of an ownerless agent."""
+"""Stands for 'no actor': the owner of an ownerless agent."""

@@ -1,7 +1,8 @@
 """A session's state: every actor that still matters, and the ownership tree between them.
 
-The state is one immutable value; folding the log gives it. Finished actors leave it, so its size
-and the cost of a commit follow what is live, queued and in context, never what has been.
+The state is one immutable value; folding the log gives it. Finished work actors leave it, unless
+they own an agent: agents never end. So the cost of a commit follows what is live, queued and in
+context, never what has been.
 
 Each node counts the ordinary children that are *busy* (live, or with something live below). A
 count that reaches zero is all that idleness, completing actors and bottom-up aborts wait for,
@@ -256,7 +257,7 @@ class _Growth:
 
     def quarantine(self, id: ActorId, position: Position, event: Event) -> None:
         if not isinstance(self.actors[id].state, Quarantined):
-            self.change(id, state=Quarantined(position=position, topic=type(event).__name__))
+            self.change(id, state=Quarantined(position=position, event=type(event).__name__))
 
     def spawn(self, node: Actor) -> None:
         self.actors = self.actors.set(node.id, node)
@@ -383,7 +384,7 @@ def _first_state(kind: Kind[Any], birth: Birth) -> msgspec.Struct:
 
 
 def _impossible(birth: Birth) -> Quarantined:
-    return Quarantined(position=birth.id, topic=type(birth.event).__name__)
+    return Quarantined(position=birth.id, event=type(birth.event).__name__)
 
 
 def _uuid(session: SessionState, event: Event) -> str:

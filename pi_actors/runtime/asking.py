@@ -17,6 +17,7 @@ from pi_actors.actors.generation.messages import (
 from pi_actors.actors.generation.partial import Partial, grow, parts_of
 from pi_actors.core.decider import Send
 from pi_actors.core.errors import InvalidValue
+from pi_actors.core.instants import instant
 from pi_actors.core.lifecycle import Choices
 from pi_actors.core.messages import Blob, Call, Part, Result, Text, Thinking
 from pi_actors.core.text import normalise, split_surrogate
@@ -31,7 +32,6 @@ from pi_actors.models.protocol import (
     TextDelta,
     ThinkingDelta,
 )
-from pi_actors.runtime.clock import instant
 from pi_actors.runtime.errands import Errand
 from pi_actors.runtime.progress import Pacer
 from pi_actors.runtime.shell import Shell

@@ -1,15 +1,12 @@
 """Time comes in through here: deadlines in the log are wall-clock instants."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import trio
 
 LOOK_EVERY_S: Final = 60.0
 """The longest sleep before the clock is looked at again, so a suspended machine wakes late, once."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Clock(Protocol):
@@ -33,13 +30,3 @@ class SystemClock:
     async def sleep_until(self, instant: datetime) -> None:
         while (left_s := (instant - self.now()).total_seconds()) > 0:
             await trio.sleep(min(left_s, LOOK_EVERY_S))
-
-
-def microseconds(instant: datetime) -> int:
-    """A UTC time as whole microseconds since 1970."""
-    return (instant - _EPOCH) // _MICROSECOND
-
-
-def instant(at_us: int) -> datetime:
-    """The UTC time of a stored instant."""
-    return _EPOCH + timedelta(microseconds=at_us)

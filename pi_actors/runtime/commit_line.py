@@ -22,13 +22,14 @@ from pi_actors.core.catalog import Catalog
 from pi_actors.core.commit import Circumstances, Settled, run_to_rest, spawn_agent
 from pi_actors.core.decider import Send
 from pi_actors.core.errors import CommandRefused, PiActorsError, SessionClosed, SessionFailed, StoreError
-from pi_actors.core.ids import NOBODY, Position, SessionId
+from pi_actors.core.ids import NO_CAUSE, Position, SessionId
+from pi_actors.core.instants import microseconds
 from pi_actors.core.ledger import Drafted
 from pi_actors.core.lifecycle import AgentSpawned
 from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.settings import Settings
 from pi_actors.core.state import Kinds, SessionState
-from pi_actors.runtime.clock import Clock, microseconds
+from pi_actors.runtime.clock import Clock
 from pi_actors.runtime.group_commit import GroupCommit
 from pi_actors.storage.codec import Topics, encode_row
 from pi_actors.storage.log import Batch
@@ -77,7 +78,7 @@ class CommitLine:
         self._newest: _Pending | None = None
         self._listeners: list[Listener] = []
 
-    async def commit(self, *commands: Send, cause: Position = NOBODY) -> Committed:
+    async def commit(self, *commands: Send, cause: Position = NO_CAUSE) -> Committed:
         """Carry out *commands* as one commit and return once it is durable and shown.
 
         Cancellation: ends the wait only; the commit is stored all the same.

@@ -17,7 +17,7 @@ import trio
 
 from pi_actors.core.decider import AbortWork, Command, Effect, Fault, Send
 from pi_actors.core.errors import SessionClosed, SessionFailed, root_cause
-from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.ids import NO_CAUSE, ActorId, Position
 from pi_actors.core.lifecycle import WorkEnded
 from pi_actors.core.record import Commit
 from pi_actors.core.state import Actor, Kinds, SessionState, owed
@@ -35,7 +35,7 @@ class Errand:
         self.ended = trio.Event()
         self._line = line
 
-    async def report(self, command: Command, *, cause: Position = 0) -> Committed:
+    async def report(self, command: Command, *, cause: Position = NO_CAUSE) -> Committed:
         """Tell the actor what happened. What was reported is stored even if the errand is cancelled."""
         return await self._line.commit(Send(self.actor, command), cause=cause)
 

@@ -20,13 +20,14 @@ from pi_actors.actors.tool.messages import ReconcileTool, RunTool
 from pi_actors.core.decider import AbortWork, Effect, Quarantined
 from pi_actors.core.errors import NotFound, SessionClosed, SessionFailed
 from pi_actors.core.ids import ActorId, EntryId, Position, SessionId
+from pi_actors.core.instants import microseconds
 from pi_actors.core.lifecycle import AgentSpawned, Outcome, WorkEnded
 from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.settings import Settings
 from pi_actors.core.state import Actor, Kinds, SessionState, below, owed
 from pi_actors.runtime.asking import call_model, prepare_request, wake_at
 from pi_actors.runtime.bodies import Bodies
-from pi_actors.runtime.clock import Clock, microseconds
+from pi_actors.runtime.clock import Clock
 from pi_actors.runtime.commit_line import CommitLine
 from pi_actors.runtime.errands import Errand, Errands, Handler
 from pi_actors.runtime.executing import reconcile_tool, run_tool
@@ -109,7 +110,7 @@ class LiveSession:
     def blocked(self, actor: Actor) -> str | None:
         """Why *actor* cannot go on in this process, None where it can."""
         if isinstance(actor.state, Quarantined):
-            what = f"event {actor.state.topic} at position {actor.state.position}"
+            what = f"event {actor.state.event} at position {actor.state.position}"
             return f"quarantined: {what} does not fit its state"
         return why_blocked(self.shell, actor)
 

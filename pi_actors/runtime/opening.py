@@ -1,4 +1,4 @@
-"""From a log to a state: claim the session, read its rows, fold them."""
+"""From the log of a claimed session to its state: read the rows, fold them."""
 
 from collections.abc import Iterator
 

@@ -173,7 +173,6 @@ class Registry:
         return Catalog(
             tools={name: tool.facts() for name, tool in self.tools.items()},
             models=frozenset(self.models),
-            kinds=frozenset(self.kinds),
             default_model=self._default_model,
             default_tools=self._default_tools,
             instructions=text,

@@ -9,10 +9,10 @@ from pi_actors.actors.custom.messages import Advance, Finish, RunStep
 from pi_actors.core.decider import Abort, Orphan
 from pi_actors.core.errors import NotLive
 from pi_actors.core.ids import ActorId
+from pi_actors.core.instants import instant, microseconds
 from pi_actors.core.lifecycle import Outcome
 from pi_actors.core.state import Actor
 from pi_actors.core.text import clean_json, normalise
-from pi_actors.runtime.clock import instant, microseconds
 from pi_actors.runtime.errands import Errand
 from pi_actors.runtime.owning import Owning
 from pi_actors.runtime.recovery import is_in_background

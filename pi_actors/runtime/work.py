@@ -29,7 +29,7 @@ class Next(msgspec.Struct, Generic[S], frozen=True):
 
     ``spawn``: children to be born with it; the next step comes when they, and the actors ``on``, are
     terminal, with their outcomes in that order. ``fail_fast``: the first child that does not complete
-    has the others aborted. ``at``: the next step comes at this time (UTC) instead of at once.
+    has the others aborted. ``at``: the next step does not come before this time (UTC).
     """
 
     state: S

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from pi_actors.core.ids import SessionId
+from pi_actors.core.instants import instant
 from pi_actors.core.settings import Settings
 from pi_actors.core.state import SessionState
 from pi_actors.models.protocol import Model
-from pi_actors.runtime.clock import Clock, SystemClock, instant
+from pi_actors.runtime.clock import Clock, SystemClock
 from pi_actors.runtime.live import LiveSession, open_live
 from pi_actors.runtime.registry import Instructions, Registry
 from pi_actors.runtime.shell import Handles

@@ -11,12 +11,12 @@ from pi_actors.core.commit import require
 from pi_actors.core.decider import Mark, Send
 from pi_actors.core.errors import CommandRefused, NotFound
 from pi_actors.core.ids import NOBODY, ROOT, ActorId, Position, SessionId, SubmissionId
+from pi_actors.core.instants import instant
 from pi_actors.core.lifecycle import AgentSpawned, Choices, Outcome
 from pi_actors.core.messages import Usage
 from pi_actors.core.state import would_wait_in_a_circle
 from pi_actors.models.protocol import Model
 from pi_actors.runtime.choices import choices_from
-from pi_actors.runtime.clock import instant
 from pi_actors.runtime.live import LiveSession
 from pi_actors.runtime.shell import RUNNING
 from pi_actors.runtime.work import AnyKind
@@ -34,8 +34,8 @@ from projections.tree import ActorNode
 class Session:
     """What is sync reads memory, always acknowledged state; what is async may touch the store.
 
-    After the context manager has ended every method raises SessionClosed; if the store fails,
-    SessionFailed.
+    After the context manager has ended, what asks or changes something raises SessionClosed; if the
+    store fails, SessionFailed. ``uuid`` and ``position`` keep their last values.
     """
 
     def __init__(self, id: SessionId) -> None:

@@ -147,15 +147,15 @@ async def _hand_over(
 
 
 def _child(ctx: ToolContext, name: str) -> Agent:
-    for known, child, _ in _living(ctx.session, ctx.agent):
-        if known == name:
-            return ctx.session.agent(child)
-    known_names = ", ".join(known for known, _, _ in _living(ctx.session, ctx.agent)) or "none"
-    raise NotFound(f"there is no subagent {name!r}; there are: {known_names}")
+    children = {known: child for known, child, _ in _living(ctx.session, ctx.agent)}
+    if name not in children:
+        raise NotFound(f"there is no subagent {name!r}; there are: {', '.join(children) or 'none'}")
+    return ctx.session.agent(children[name])
 
 
 def _anchor(ctx: ToolContext, name: str) -> ActorId:
-    return next(node.owner for node in ctx.session.tree() if node.id == _child(ctx, name).id)
+    child = _child(ctx, name).id
+    return next(node.owner for node in ctx.session.tree() if node.id == child)
 
 
 def _living(session: Session, agent: Agent) -> list[tuple[str, ActorId, str]]:

@@ -174,7 +174,7 @@ def nothing_is_quarantined(log: Sequence[Recorded]) -> Iterator[str]:
     """Every event fits the state of its actor."""
     for actor in fold_state(log).actors.values():
         if isinstance(actor.state, Quarantined):
-            yield f"actor {actor.id} has met {actor.state.topic} at {actor.state.position}"
+            yield f"actor {actor.id} has met {actor.state.event} at {actor.state.position}"
 
 
 CHECKERS: Final[tuple[Checker, ...]] = (

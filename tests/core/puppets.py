@@ -96,7 +96,7 @@ def _decide(_: Notes, command: Command, at: At) -> Decision:
 def _evolve(state: Notes, position: Position, event: Event) -> Notes | Quarantined:
     if isinstance(event, Noted):
         return Notes(notes=(*state.notes, event.what))
-    return Quarantined(position=position, topic=type(event).__name__)
+    return Quarantined(position=position, event=type(event).__name__)
 
 
 def _initial(birth: Birth) -> Notes:

@@ -114,7 +114,7 @@ def test_one_impossible_event_quarantines_its_actor_alone_and_says_where(stage: 
     first, second = stage.work(), stage.work()
     before = stage[second]
     stage.meet(first, Misfit())
-    assert stage[first].state == Quarantined(position=stage.state.position, topic="Misfit")
+    assert stage[first].state == Quarantined(position=stage.state.position, event="Misfit")
     assert stage[second] == before
     stage.play(second, Noted(what="goes on"))
 
@@ -155,7 +155,7 @@ def test_a_quarantined_agent_refuses_commands_and_names_the_position(stage: Stag
 def test_an_agent_that_has_met_what_only_work_can_is_quarantined(stage: Stage, event: Event) -> None:
     """X34: an agent is never live, so it is never marked, held or ended."""
     stage.meet(ROOT, event)
-    assert stage[ROOT].state == Quarantined(position=2, topic=type(event).__name__)
+    assert stage[ROOT].state == Quarantined(position=2, event=type(event).__name__)
     assert owed(stage[ROOT], KINDS) == ()
 
 

@@ -22,13 +22,7 @@ async def test_the_page_is_served_with_its_type_and_a_policy_for_its_own_files_o
         assert (await client.head("/")).content == b""
         again = await client.get("/", headers={"if-none-match": page.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
-        for path in (
-            "/%69ndex.html/",
-            "/..%2Fserving.py",
-            "/../serving.py",
-            "/page_files.py",
-            "//index.html",
-        ):
+        for path in ("/%69ndex.html/", "/..%2Fserving.py", "/page_files.py", "/page/index.html"):
             answer = await client.get(path)
             assert (await error_of(answer, 404))[0] == "not_found", path
 

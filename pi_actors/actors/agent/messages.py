@@ -3,7 +3,6 @@
 Stored events are arrays: fields keep their order for ever and grow only at the end, with defaults.
 """
 
-from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -12,6 +11,7 @@ from pi_actors.actors.generation.messages import CheckedCall
 from pi_actors.core.decider import AbortedAbove, Ended, Event
 from pi_actors.core.errors import UnansweredReason
 from pi_actors.core.ids import NOBODY, ActorId, EntryId, Position, SubmissionId
+from pi_actors.core.instants import instant
 from pi_actors.core.lifecycle import AgentSpawned, Choices
 from pi_actors.core.messages import (
     Blob,
@@ -310,17 +310,9 @@ def is_done_at_once(event: Event) -> bool:
     return isinstance(event, SubmissionPlaced) and event.mode == "write" and event.submission == 0
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def time_of(at_us: int) -> datetime:
-    """The UTC time of a stored instant."""
-    return _EPOCH + timedelta(microseconds=at_us)
-
-
 def entry_of(event: Event, *, position: Position, agent: ActorId, at_us: int) -> Entry | None:
     """The entry that *event* put into *agent*'s transcript, or None."""
-    at = time_of(at_us)
+    at = instant(at_us)
     match event:
         case EntryAppended():
             return Entry(

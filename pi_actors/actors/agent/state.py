@@ -64,8 +64,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps the agent busy.
 
     ``response``: the newest settled response, with ``calls`` in it; ``open_calls`` of these have no
-    result, ``terminating`` asked to end the run. ``recoveries``: since the last step, as of
-    ``recovered_at``. ``released``: closed in order since.
+    result, ``terminating`` asked to end the run, ``add_tools`` were asked for. ``recoveries``: since
+    the last step, as of ``recovered_at``. ``released``: closed in order since. ``given_up``: recovered
+    too often, its work is being aborted.
     """
 
     id: Position
@@ -128,13 +129,13 @@ def evolve(state: AgentState, position: Position, event: AgentEvent) -> Evolved:
         case InboxReleased():
             return msgspec.structs.replace(state, held=None)
         case AgentSpawned():
-            return Quarantined(position=position, topic="AgentSpawned")
+            return Quarantined(position=position, event="AgentSpawned")
         case RunStarted() if state.run is None:
             return msgspec.structs.replace(state, run=Run(id=position, inputs=event.inputs), held=None)
         case _ if state.run is not None:
             return _evolve_run(state, state.run, position, event)
         case _:
-            return Quarantined(position=position, topic=type(event).__name__)
+            return Quarantined(position=position, event=type(event).__name__)
 
 
 def _evolve_run(state: AgentState, run: Run, position: Position, event: AgentEvent) -> Evolved:
@@ -156,7 +157,7 @@ def _evolve_run(state: AgentState, run: Run, position: Position, event: AgentEve
         case RunReleased():
             return msgspec.structs.replace(state, run=msgspec.structs.replace(run, released=True))
         case _:
-            return Quarantined(position=position, topic=type(event).__name__)
+            return Quarantined(position=position, event=type(event).__name__)
 
 
 def _placed(state: AgentState, position: Position, event: SubmissionPlaced) -> AgentState:

@@ -1,6 +1,6 @@
 """An actor of a user's kind: a stored state, advanced by steps, until one of them ends it.
 
-    Ready ──Advance──▶ Ready | Waiting ──WaitOver──▶ Ready ──Finish──▶ (ended)
+    ready ──Advance──▶ ready | waits | until due_us ──WaitOver──▶ ready ──Finish──▶ (ended)
 
 The code runs in the shell. Here only bytes move, so the rules hold also where the code is missing.
 """
@@ -87,7 +87,7 @@ def evolve(state: CustomState, position: Position, event: Event) -> Evolved:
         case WorkResumed():
             return msgspec.structs.replace(state, step=position, waits=False, outcomes=event.outcomes)
         case _:
-            return Quarantined(position=position, topic=type(event).__name__)
+            return Quarantined(position=position, event=type(event).__name__)
 
 
 def owed(state: CustomState) -> tuple[CustomEffect, ...]:

@@ -39,7 +39,9 @@ CustomEvent: TypeAlias = WorkAdvanced | WorkResumed
 
 
 class Advance(msgspec.Struct, frozen=True, kw_only=True):
-    """A step is done: spawn ``children``, then wait for them and for ``on``, or until ``due_us``.
+    """A step is done: spawn ``children``; the next step comes when they and ``on`` have ended.
+
+    ``due_us``: and not before this instant.
 
     ``known``: outcomes of actors in ``on`` that had ended. ``after``: the step this answers.
     """

@@ -145,7 +145,7 @@ def evolve(
         case ToolRoundAdvanced(), InRound() if 0 <= event.next < len(state.calls):
             return continue_round(state, position, event)
         case _:
-            return Quarantined(position=position, topic=type(event).__name__)
+            return Quarantined(position=position, event=type(event).__name__)
 
 
 def owed(state: GenerationState) -> tuple[GenerationEffect, ...]:
@@ -179,7 +179,9 @@ def _prepare(state: GenerationState, command: Prepare, at: At) -> Decision:
     instructions = command.choices.instructions
     if instructions is None and at.catalog.instructions_computed:
         return NOTHING
-    return _open(state, command.choices, instructions or at.catalog.instructions, at)
+    if instructions is None:
+        instructions = at.catalog.instructions
+    return _open(state, command.choices, instructions, at)
 
 
 def _open(state: GenerationState, choices: Choices, instructions: str | None, at: At) -> Decision:

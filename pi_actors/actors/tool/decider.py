@@ -133,7 +133,7 @@ def evolve(state: ToolState, position: Position, event: ToolEvent) -> ToolState 
         case ToolReconcileStarted(), Started():
             return Reconciling(id=state.id, agent=state.agent, call=state.call, interrupted=state)
         case _:
-            return Quarantined(position=position, topic=type(event).__name__)
+            return Quarantined(position=position, event=type(event).__name__)
 
 
 def owed(state: ToolState) -> tuple[ToolEffect, ...]:

@@ -28,7 +28,7 @@ class ToolStarted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Execution may begin from here on: after a crash the effect is unknown.
 
     ``arguments``: JSON as really executed, None where it is the call's own text. ``max_bytes``,
-    ``max_lines`` and ``keep`` bound the output window. A second one is a rerun.
+    ``max_lines`` and ``keep_head`` bound the output window. A second one is a rerun.
     """
 
     replay: ReplayPolicy
