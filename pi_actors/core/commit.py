@@ -135,22 +135,22 @@ class _Cascade:
 
     def _answered_by_kernel(self, actor: Actor, step: Delivery) -> bool:
         """Faults, missing code, broken actors, and what every actor's code may ask for."""
-        finish = self.ledger.finish
-        match step.command:
-            case _ if step.to in self.faulted and not actor.is_agent:
-                finish(actor.id, Outcome(status="faulted", detail=self.faulted[step.to]), step.cause)
-            case Fault(detail=detail):
-                finish(actor.id, Outcome(status="faulted", detail=detail), step.cause)
-            case Orphan(detail=detail):
-                finish(actor.id, Outcome(status="orphaned", detail=detail), step.cause)
-            case _ if isinstance(actor.state, Quarantined):
-                self._deliver_to_quarantined(actor, actor.state, step)
-            case WriteMemo() as memo:
-                self.reply = self.ledger.write_memo(actor, memo, step.cause)
-            case SpawnWork() | SpawnAgent() as spawn:
-                self.reply = self.ledger.spawn_below(actor, spawn, step.cause)
-            case _:
-                return False
+        command = step.command
+        if step.to in self.faulted and not actor.is_agent:
+            outcome = Outcome(status="faulted", detail=self.faulted[step.to])
+            self.ledger.finish(actor.id, outcome, step.cause)
+        elif isinstance(command, Fault):
+            self.ledger.finish(actor.id, Outcome(status="faulted", detail=command.detail), step.cause)
+        elif isinstance(command, Orphan):
+            self.ledger.finish(actor.id, Outcome(status="orphaned", detail=command.detail), step.cause)
+        elif isinstance(actor.state, Quarantined):
+            self._deliver_to_quarantined(actor, actor.state, step)
+        elif isinstance(command, WriteMemo):
+            self.reply = self.ledger.write_memo(actor, command, step.cause)
+        elif isinstance(command, SpawnWork | SpawnAgent):
+            self.reply = self.ledger.spawn_below(actor, command, step.cause)
+        else:
+            return False
         return True
 
     def _deliver_to_quarantined(self, actor: Actor, broken: Quarantined, step: Delivery) -> None:

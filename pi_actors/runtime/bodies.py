@@ -52,10 +52,11 @@ class Bodies:
                 self._keep(recorded.position, recorded)
 
     def _keep(self, id: EntryId, kept: Entry | Recorded) -> None:
-        if id not in self._kept:
+        if id in self._kept:
+            self._kept.move_to_end(id)
+        else:
             self._bytes += _size(kept)
         self._kept[id] = kept
-        self._kept.move_to_end(id)
         while self._bytes > CACHE_BYTES_MAX and len(self._kept) > 1:
             _, given_up = self._kept.popitem(last=False)
             self._bytes -= _size(given_up)
