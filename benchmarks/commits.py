@@ -32,8 +32,9 @@ Workload: TypeAlias = tuple[Layout, int]
 
 METHOD: Final = """\
 Agents commit submit_write("note", data=...), two events, one after another, on SQLite at synchronous=FULL.
-The floor is written by hand on sqlite3 and msgspec: two events of the same bytes under the same key, one
-writer thread, group commit. Ours and floor in turn in every round; each cell: median (least .. most)."""
+The floor is written by hand on sqlite3 and msgspec: one writer thread, group commit, and the same rows as
+ours made durable (two events of the same bytes under the same key, the session's head, the index of entries).
+The bare floor stores the events alone. All in turn in every round; each cell: median (least .. most)."""
 
 NOTE: Final = {"text": "x" * 100}
 AGENTS_MANY: Final = 100
@@ -58,6 +59,14 @@ class Sample(NamedTuple):
     transactions: int
 
 
+class Round(NamedTuple):
+    """One run of each side."""
+
+    ours: Sample
+    floor: Sample
+    bare: Sample
+
+
 class Side(NamedTuple):
     """Who commits: a function for each agent. ``transactions``: how many there have been."""
 
@@ -73,12 +82,12 @@ def measure(options: Options) -> Report:
     facts = machine(options.folder)
     sizes = QUICK if options.quick else FULL
     workloads: list[Workload] = [(layout, agents) for layout in LAYOUTS for agents in sizes.commits]
-    pairs: dict[Workload, list[tuple[Sample, Sample]]] = {workload: [] for workload in workloads}
+    rounds: dict[Workload, list[Round]] = {workload: [] for workload in workloads}
     for _ in range(sizes.rounds):
         for layout, agents in workloads:
             run = partial(_run, options.folder, layout, agents, sizes.commits[agents])
-            pairs[layout, agents].append((run(ours), run(floor)))
-    cases = {workload: _case(*workload, pairs[workload]) for workload in workloads}
+            rounds[layout, agents].append(Round(run(ours), run(floor), run(bare_floor)))
+    cases = {workload: _case(*workload, rounds[workload]) for workload in workloads}
     return Report(
         benchmark="commits",
         quick=options.quick,
@@ -109,10 +118,11 @@ async def ours(path: Path, layout: Layout, agents: int) -> AsyncGenerator[Side]:
 
 
 @asynccontextmanager
-async def floor(path: Path, layout: Layout, agents: int) -> AsyncGenerator[Side]:
-    """Functions that store the events of ours, with nothing around them."""
+async def floor(path: Path, layout: Layout, agents: int, *, bare: bool = False) -> AsyncGenerator[Side]:
+    """Functions that store what ours stores, with nothing around them."""
     encode = msgspec.msgpack.Encoder().encode
-    async with open_floor(path) as log:
+    names = [f"session-{number}" for number in range(agents)] if layout == "sessions" else ["main"]
+    async with open_floor(path, names, bare=bare) as log:
 
         async def commit(session: str, positions: "count[int]") -> None:
             first, last = next(positions), next(positions)
@@ -127,7 +137,7 @@ async def floor(path: Path, layout: Layout, agents: int) -> AsyncGenerator[Side]
             )
 
         if layout == "sessions":
-            streams = [(f"session-{number}", count(1)) for number in range(agents)]
+            streams = [(name, count(1)) for name in names]
         else:
             streams = [("main", count(1))] * agents
         yield Side(
@@ -136,19 +146,22 @@ async def floor(path: Path, layout: Layout, agents: int) -> AsyncGenerator[Side]
         )
 
 
+bare_floor: Final = partial(floor, bare=True)
 _CRC: Final = 0xFFFFFFFF
 
 
-def _case(layout: Layout, agents: int, pairs: Sequence[tuple[Sample, Sample]]) -> Case:
-    our_rates = [our.commits / our.seconds for our, _ in pairs]
-    floor_rates = [least.commits / least.seconds for _, least in pairs]
-    fsyncs = [our.transactions / our.commits for our, _ in pairs]
+def _case(layout: Layout, agents: int, rounds: Sequence[Round]) -> Case:
+    our_rates = [each.ours.commits / each.ours.seconds for each in rounds]
+    floor_rates = [each.floor.commits / each.floor.seconds for each in rounds]
+    bare_rates = [each.bare.commits / each.bare.seconds for each in rounds]
+    fsyncs = [each.ours.transactions / each.ours.commits for each in rounds]
     return Case(
         name=f"{agents} agent{'s' if agents > 1 else ''}, {layout}",
         series={
             "ours": Series(unit="/s", samples=tuple(our_rates)),
             "floor": Series(unit="/s", samples=tuple(floor_rates)),
             "ours / floor": ratios(our_rates, floor_rates),
+            "ours / bare floor": ratios(our_rates, bare_rates),
             "fsyncs a commit": Series(unit="", samples=tuple(fsyncs)),
         },
     )

@@ -1,14 +1,16 @@
 """The floor: the least that a program written by hand on sqlite3 and msgspec needs to commit.
 
-One table with the same primary key, one writer thread, and everything that is queued goes into one
-transaction. It knows no actors, no fence, no checksums, no index tables and no transcript.
+One writer thread, and everything that is queued goes into one transaction. It makes the same rows
+durable as we do: the events under the same primary key, the head of each session, and the index of
+entries. The bare one stores the events alone. It knows no actors, no fence, no checksums and no
+transcript.
 """
 
 import sqlite3
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import trio
 
@@ -16,11 +18,16 @@ Row: TypeAlias = tuple[str, int, str, bytes]
 """Session, position, topic, and the packed rest."""
 
 
+ENTRY: Final = "EntryAppended"
+"""The last event of a commit here, and the one that the index of entries lists."""
+
+
 class FloorLog:
     """A log for one process. ``run`` must be running for ``commit`` to return."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, bare: bool) -> None:
         self.transactions = 0
+        self._bare = bare
         self._connection = connection
         self._queue: list[tuple[Sequence[Row], trio.Event]] = []
         self._wake = trio.Event()
@@ -52,16 +59,23 @@ class FloorLog:
     def _write(self, rows: Sequence[Row]) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
+        if not self._bare:
+            last = [(position, session) for session, position, topic, _ in rows if topic == ENTRY]
+            self._connection.executemany("UPDATE heads SET position = ? WHERE session = ?", last)
+            self._connection.executemany("INSERT INTO entries (position, session) VALUES (?, ?)", last)
         self._connection.execute("COMMIT")
         self.transactions += 1
 
 
 @asynccontextmanager
-async def open_floor(path: Path) -> AsyncGenerator[FloorLog]:
-    """A floor with its writer running for the time of the body."""
+async def open_floor(
+    path: Path, sessions: Sequence[str] = (), *, bare: bool = False
+) -> AsyncGenerator[FloorLog]:
+    """A floor with its writer running for the time of the body, and heads for *sessions*."""
     with closing(connected(path)) as connection:
+        connection.executemany("INSERT INTO heads VALUES (?, 0)", [(session,) for session in sessions])
         async with trio.open_nursery() as nursery:
-            log = FloorLog(connection)
+            log = FloorLog(connection, bare=bare)
             nursery.start_soon(log.run)
             yield log
             nursery.cancel_scope.cancel()
@@ -75,5 +89,10 @@ def connected(path: Path) -> sqlite3.Connection:
     connection.execute(
         "CREATE TABLE IF NOT EXISTS events (session TEXT, position INTEGER, topic TEXT, state BLOB,"
         " PRIMARY KEY (session, position))"
+    )
+    connection.execute("CREATE TABLE IF NOT EXISTS heads (session TEXT PRIMARY KEY, position INTEGER)")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS entries (session TEXT, position INTEGER,"
+        " PRIMARY KEY (session, position)) WITHOUT ROWID"
     )
     return connection

@@ -7,7 +7,7 @@ stops never keeps the store from being checkpointed.
 from collections.abc import Sequence
 from itertools import groupby
 
-from pi_actors.core.errors import NotFound, StoreError
+from pi_actors.core.errors import LogCorrupt, NotFound, StoreError
 from pi_actors.core.ids import Position, SessionId
 from pi_actors.core.record import Commit, Recorded
 from pi_actors.storage.codec import Topics, decode_rows
@@ -20,16 +20,29 @@ class Tail:
     ``scavenged_to``: up to there progress may be missing, as of the newest read.
     """
 
-    def __init__(self, log: LogReader, topics: Topics, session: SessionId, *, after: Position = 0) -> None:
-        """Start after the commit that ends at *after*."""
+    def __init__(
+        self,
+        log: LogReader,
+        topics: Topics,
+        session: SessionId,
+        *,
+        after: Position = 0,
+        last: Row | None = None,
+    ) -> None:
+        """Start after the commit that ends at *after*. *last*: its last row, if that was read before."""
         self.scavenged_to: Position = 0
         self._log = log
         self._topics = topics
         self._session = session
         self._epoch = 0
         self._after = after
-        self._last: Row | None = None
+        self._last = last
         self._open: tuple[Recorded, ...] = ()
+
+    @property
+    def last(self) -> Row | None:
+        """The last row that was read."""
+        return self._last
 
     def read(self, *, to: Position | None = None) -> list[Commit]:
         """The whole commits of the next page that has any; none at the end of the log, or at *to*.
@@ -63,12 +76,22 @@ class Tail:
         what is missing of it was scavenged.
         """
         rows = self._rows(limit)
+        self._require_whole(rows, limit)
         reached = rows[-1].position if rows else limit
         events = (*self._open, *decode_rows(self._session, rows, self._topics))
         whole = [event for event in events if event.end <= reached]
         self._open = tuple(event for event in events if event.end > reached)
         self._after, self._last = reached, rows[-1] if rows else self._last
         return [tuple(commit) for _, commit in groupby(whole, lambda event: event.end)]
+
+    def _require_whole(self, rows: Sequence[Row], limit: Position) -> None:
+        """Above ``scavenged_to`` every position has its row."""
+        before = self._after
+        for position in (*(row.position for row in rows), *(() if rows else (limit + 1,))):
+            if position > max(before, self.scavenged_to) + 1:
+                missing = max(before, self.scavenged_to) + 1
+                raise LogCorrupt(self._session, missing, f"the rows from here to {position - 1} are missing")
+            before = position
 
     def _rows(self, limit: Position) -> Sequence[Row]:
         """The next rows. The last one read is read once more: the next ones follow that very row."""

@@ -9,7 +9,7 @@ count that reaches zero is all that idleness, completing actors and bottom-up ab
 so no commit ever walks the tree to find out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, TypeAlias, get_args
 
 import immutables
@@ -199,8 +199,16 @@ def is_cancelled(actor: Actor) -> bool:
     return actor.live and (actor.marked or (actor.held is not None and actor.held.status != "completed"))
 
 
-def would_wait_in_a_circle(session: SessionState, waiter: ActorId, on: ActorId) -> bool:
-    """Whether *on* can only end after *waiter*: it is the waiter, owns it, or waits for one that does."""
+def would_wait_in_a_circle(
+    session: SessionState,
+    waiter: ActorId,
+    on: ActorId,
+    others: Mapping[ActorId, Collection[ActorId]] = {},
+) -> bool:
+    """Whether *on* can only end after *waiter*: it is the waiter, owns it, or waits for one that does.
+
+    *others*: who waits for whom just now besides the waits that are stored.
+    """
     seen: set[ActorId] = set()
     needing = [waiter]
     while needing:
@@ -212,6 +220,7 @@ def would_wait_in_a_circle(session: SessionState, waiter: ActorId, on: ActorId) 
             seen.add(id)
             needing.append(actor.parent)
             needing.extend(session.waiters.get(id, ()))
+            needing.extend(other for other, targets in others.items() if id in targets)
     return False
 
 

@@ -34,6 +34,7 @@ from pi_actors.models.protocol import (
 )
 from pi_actors.runtime.errands import Errand
 from pi_actors.runtime.progress import Pacer
+from pi_actors.runtime.scopes import contained
 from pi_actors.runtime.shell import Shell
 from pi_actors.tools.schema import InvalidArguments
 
@@ -230,7 +231,8 @@ class _Stream:
 async def _stream(model: Model, request: ModelRequest, emit: Emit) -> ModelResponse:
     """Ask the model; whatever it raises is a failure of the world, not of its caller."""
     try:
-        return await model.stream(request, emit)
+        with contained():
+            return await model.stream(request, emit)
     except ModelFailed:
         raise
     except Exception as error:  # the door to models that users bring

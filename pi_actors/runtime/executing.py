@@ -1,7 +1,7 @@
 """The errands of a tool: hold a slot, check the arguments, record the intent, execute, report."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 import trio
@@ -15,6 +15,7 @@ from pi_actors.core.text import normalise
 from pi_actors.runtime.errands import Errand
 from pi_actors.runtime.owning import Owning
 from pi_actors.runtime.reporting import Reports
+from pi_actors.runtime.scopes import contained
 from pi_actors.runtime.shell import Shell
 from pi_actors.runtime.threads import run_plain
 from pi_actors.tools.context import ToolCall, ToolContext
@@ -39,12 +40,20 @@ async def run_tool(shell: Shell, errand: Errand) -> None:
         except InvalidArguments as error:
             await _refuse(errand, state, "invalid_arguments", str(error))
             return
-        if isinstance(state, Pending):
-            await errand.report(StartTool())
-            state = errand.state
-        if isinstance(state, Started):
-            assert state.started > shell.opened_at, "an intent of another process was about to be run blindly"
-            await _execute(shell, errand, state, tool, arguments)
+        async with nullcontext() if tool.is_async else shell.tool_threads:
+            await _start_and_execute(shell, errand, state, tool, arguments)
+
+
+async def _start_and_execute(
+    shell: Shell, errand: Errand, state: Pending | Started, tool: Tool, arguments: Arguments
+) -> None:
+    """Store the intent, and execute if the actor took it."""
+    if isinstance(state, Pending):
+        await errand.report(StartTool())
+    started = errand.state
+    if isinstance(started, Started):
+        assert started.started > shell.opened_at, "an intent of another process was about to be run blindly"
+        await _execute(shell, errand, started, tool, arguments)
 
 
 async def reconcile_tool(shell: Shell, errand: Errand) -> None:
@@ -88,7 +97,7 @@ async def _call(
         if tool.is_async:
             return await run(tool, context, arguments)
         plain = partial(call_plain, tool, context, arguments)
-        return await run_plain(plain, limiter=shell.tool_threads, grace_ms=shell.settings.close_ms)
+        return await run_plain(plain, grace_ms=shell.settings.close_ms)
 
 
 async def _ask(shell: Shell, errand: Errand, interrupted: Started) -> ToolCommand:
@@ -129,7 +138,7 @@ async def _running(
         spill_dir=shell.spill_dir,
     )
     try:
-        with shell.running(errand.actor):
+        with shell.running(errand.actor), contained():
             yield context
     finally:
         context.close()

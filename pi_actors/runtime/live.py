@@ -164,6 +164,7 @@ class LiveSession:
         Raises:
             SessionFailed: the store failed, or what it holds is damaged.
         """
+        self.line.check_open()
         with self.line.reading():
             return await self.store.read(function, *arguments)
 

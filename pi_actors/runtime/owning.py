@@ -67,7 +67,7 @@ class Owning:
         outcomes: dict[ActorId, Outcome] = {}
 
         async def wait_one(id: ActorId) -> None:
-            outcomes[id] = await self._shell.outcome_of(id)
+            outcomes[id] = await self._shell.handles.session().wait_actor(id)
             if fail_fast and outcomes[id].status != "completed":
                 await self._shell.line.commit(*(Send(other, Mark()) for other in on if other not in outcomes))
 
@@ -85,7 +85,8 @@ class Owning:
         actor = self._shell.line.shown.actors.get(id)
         if actor is None or not actor.live:
             return False
-        self._shell.handles.session().check_not_own(id)
+        with self._shell.handles.session().waiting_for(id):
+            pass  # refused here, and not in the nursery that waits for all of them
         if fail_fast and actor.parent != self._errand.actor:
             raise CommandRefused(
                 f"actor {id} does not belong to this call, so it cannot be waited for fail_fast"

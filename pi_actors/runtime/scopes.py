@@ -1,7 +1,7 @@
-"""Background tasks around a body whose exceptions leave as they are."""
+"""Background tasks around a body whose exceptions leave as they are; code of others kept within."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
@@ -34,3 +34,22 @@ async def _run_within(scope: trio.CancelScope, tasks: tuple[Callable[[], Awaitab
         async with trio.open_nursery() as nursery:
             for task in tasks:
                 nursery.start_soon(task)
+
+
+class Escaped(Exception):
+    """Code of a user raised what is meant to end a process or a foreign task, such as SystemExit."""
+
+
+@contextmanager
+def contained() -> Generator[None]:
+    """Run code of users: what it raises is an Exception, a cancellation, or a person's interrupt.
+
+    Raises:
+        Escaped: it raised something else that no handler of exceptions would meet.
+    """
+    try:
+        yield
+    except (Exception, trio.Cancelled, KeyboardInterrupt, GeneratorExit, BaseExceptionGroup):
+        raise
+    except BaseException as error:
+        raise Escaped(f"{type(error).__name__}: {error}") from error

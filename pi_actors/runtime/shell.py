@@ -83,6 +83,7 @@ class Shell:
         self.spill_dir = spill_dir
         self.opened_at = opened_at
         self._tool_slots: dict[int, trio.CapacityLimiter] = {}
+        self.waits: dict[ActorId, list[ActorId]] = {}
         self.spawning = trio.Lock()
         self.configuring = trio.Lock()
         self.tool_threads = trio.CapacityLimiter(settings.tool_threads_max)

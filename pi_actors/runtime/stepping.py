@@ -16,6 +16,7 @@ from pi_actors.core.text import clean_json, normalise
 from pi_actors.runtime.errands import Errand
 from pi_actors.runtime.owning import Owning
 from pi_actors.runtime.recovery import is_in_background
+from pi_actors.runtime.scopes import contained
 from pi_actors.runtime.shell import Shell
 from pi_actors.runtime.work import AnyKind, AnyNext, AnyWork, Done, Failed, Next, Undecodable, Work
 
@@ -30,7 +31,7 @@ async def run_step(shell: Shell, errand: Errand) -> None:
     state = errand.state
     assert isinstance(state, CustomState), state
     kind = _kind_of(shell, errand.actor)
-    with shell.running(errand.actor):
+    with shell.running(errand.actor), contained():
         result: object = await kind.step(_work(shell, errand, kind, state))
     match result:
         case Next():
@@ -58,7 +59,7 @@ async def abort_step(shell: Shell, errand: Errand, *, still_running: bool) -> No
         if kind.abort is not None:
             work = _work(shell, errand, kind, actor.state, is_stopping=True)
             abort: Callable[[AnyWork], Awaitable[object]] = kind.abort
-            with shell.running(errand.actor):
+            with shell.running(errand.actor), contained():
                 result = await abort(work)
             if result is not None:
                 raise TypeError(

@@ -5,6 +5,7 @@ from typing import Generic, TypeVar, TypeVarTuple
 
 import trio
 
+from pi_actors.runtime.scopes import contained
 from pi_actors.storage.log import LogReader
 
 T = TypeVar("T")
@@ -24,15 +25,17 @@ async def call_log(
     return function(*arguments)
 
 
-async def run_plain(function: Callable[[], T], *, limiter: trio.CapacityLimiter, grace_ms: int) -> T:
+async def run_plain(function: Callable[[], T], *, grace_ms: int) -> T:
     """Run *function* in a worker thread and return what it returns, or raise what it raises.
+
+    It begins at once; how many run together is the caller's to limit.
 
     Cancellation: a thread cannot be stopped. It is waited for up to *grace_ms*; if it ends in that
     time its result is returned (or its error raised) all the same, else it is left to itself.
     """
     job = _Job(function)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(job.run, limiter)
+        nursery.start_soon(job.run)
         try:
             await job.ended.wait()
         except trio.Cancelled:
@@ -54,14 +57,16 @@ class _Job(Generic[T]):
         self.scope = trio.CancelScope(shield=True)
         self.ended = trio.Event()
 
-    async def run(self, limiter: trio.CapacityLimiter) -> None:
+    async def run(self) -> None:
+        alone = trio.CapacityLimiter(1)
         with self.scope:
-            await trio.to_thread.run_sync(self._work, abandon_on_cancel=True, limiter=limiter)
+            await trio.to_thread.run_sync(self._work, abandon_on_cancel=True, limiter=alone)
             self.ended.set()
 
     def _work(self) -> None:
         try:
-            self._returned.append(self._function())
+            with contained():
+                self._returned.append(self._function())
         except Exception as error:  # raised again by whoever waits for the result
             self._raised = error
 

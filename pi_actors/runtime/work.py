@@ -16,6 +16,7 @@ from pi_actors.core.errors import CommandRefused, InvalidValue
 from pi_actors.core.ids import ActorId
 from pi_actors.core.lifecycle import Outcome
 from pi_actors.core.text import Json, clean_json
+from pi_actors.runtime.scopes import contained
 from pi_actors.tools.context import UNLIMITED, AgentLimits, Ownership
 
 if TYPE_CHECKING:
@@ -148,7 +149,9 @@ class ActorKind(msgspec.Struct, Generic[S], frozen=True):
                 return msgspec.json.decode(stored, type=self.state)
             if self.migrate is None:
                 raise Undecodable(f"its state is of version {version} and {self.name} has no migrate=")
-            return self.migrate(msgspec.json.decode(stored), version)
+            with contained():
+                migrated = self.migrate(msgspec.json.decode(stored), version)
+            return msgspec.convert(msgspec.to_builtins(migrated), type=self.state)
         except Undecodable:
             raise
         except Exception as error:  # the door to migrations that users bring

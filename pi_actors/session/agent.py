@@ -26,7 +26,7 @@ from pi_actors.runtime.choices import Choosable, choices_from
 from pi_actors.runtime.work import ActorKind
 from pi_actors.session.submission import Submission
 from pi_actors.session.usage import run_usage
-from pi_actors.session.values import Answer
+from pi_actors.session.values import Answer, checked_request_id
 from projections.pacing import View
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ class Agent:
         Raises:
             Unanswered: the run ended without an answer; ``reason`` says why.
         """
-        self._session.check_not_own(self.id)
-        submission = await self.submit(content, request_id=request_id)
-        ended = await submission.settlement()
+        with self._session.waiting_for(self.id):
+            submission = await self.submit(content, request_id=request_id)
+            ended = await submission.settlement()
         settled = await submission.wait()
         if settled.answer is None:
             assert settled.reason is not None, settled
@@ -84,7 +84,7 @@ class Agent:
         """
         if when_busy not in ("follow_up", "steer", "reject"):
             raise CommandRefused(f"when_busy is {when_busy!r}; it must be follow_up, steer or reject")
-        message = _message(content)
+        message, request_id = _message(content), checked_request_id(request_id)
         command = Submit(messages=(message,), when_busy=when_busy, request_id=request_id)
         return await self._admit(command, "input", request_id)
 
@@ -103,6 +103,7 @@ class Agent:
         """
         if not kind or kind.startswith(_RESERVED_KINDS):
             raise InvalidValue(f"an entry's kind must be a name of your own, not {kind!r}")
+        request_id = checked_request_id(request_id)
         entry = EntryDraft(
             kind=clean_text(kind, "the kind"),
             messages=tuple(_clean_message(message) for message in messages),
@@ -127,9 +128,9 @@ class Agent:
         Raises:
             CommandRefused: asked inside a tool of this agent, which would wait for itself.
         """
-        self._session.check_not_own(self.id)
-        await self._commit(AbortAgent(background=background))
-        await self.wait_idle()
+        with self._session.waiting_for(self.id):
+            await self._commit(AbortAgent(background=background))
+            await self.wait_idle()
 
     async def spawn(
         self, kind: ActorKind[S], state: S, *, name: str | None = None, background: bool = False
@@ -156,8 +157,8 @@ class Agent:
     async def wait_idle(self) -> None:
         """Return when nothing ordinary is live below the agent."""
         require(self._session.live.line.shown, self.id)
-        self._session.check_not_own(self.id)
-        await self._session.live.waits.until(lambda state: not state.actors[self.id].busy)
+        with self._session.waiting_for(self.id):
+            await self._session.live.waits.until(lambda state: not state.actors[self.id].busy)
 
     async def configure(self, **choices: Choosable) -> None:
         """Change what the agent uses from its next request on; None goes back to the default.

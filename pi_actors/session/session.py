@@ -1,7 +1,7 @@
 """One open session: its agents, its tree, its usage."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Literal
 
@@ -24,6 +24,7 @@ from pi_actors.session.agent import Agent
 from pi_actors.session.folded import FoldedSession
 from pi_actors.session.submission import Submission
 from pi_actors.session.tree import nodes_of
+from pi_actors.session.values import checked_request_id
 from pi_actors.session.views import Views
 from pi_actors.tools.tool import Tool
 from projections.pacing import View
@@ -107,6 +108,7 @@ class Session:
         """
         self.live.line.check_open()
         wanted = {"model": model, "tools": tools, "instructions": instructions, "cwd": cwd}
+        request_id = checked_request_id(request_id)
         choices = await choices_from(self.live.registry, Choices(), wanted)
         event = AgentSpawned(choices=choices, request_id=request_id)
         if request_id is None:
@@ -159,13 +161,13 @@ class Session:
             NotFound: there is no such work actor.
         """
         self.live.line.check_open()
-        self.check_not_own(actor_id)
-        return await self.live.outcome_of(actor_id)
+        with self.waiting_for(actor_id):
+            return await self.live.outcome_of(actor_id)
 
     async def wait_idle(self) -> None:
         """Return when every ownerless agent is idle."""
-        self.check_not_own(None)
-        await self.live.waits.until(lambda state: state.busy_agents == 0)
+        with self.waiting_for(None):
+            await self.live.waits.until(lambda state: state.busy_agents == 0)
 
     def tree(self) -> list[ActorNode]:
         """Every agent and every live work actor, oldest first."""
@@ -200,14 +202,29 @@ class Session:
         assert self._views is not None, "a session is bound before anyone holds it"
         return self._views.view(agent_id)
 
-    def check_not_own(self, on: ActorId | None) -> None:
-        """Refuse to let a tool or a step wait for what waits for it; None stands for the session."""
+    @contextmanager
+    def waiting_for(self, on: ActorId | None) -> Generator[None]:
+        """Wait in the body for *on*; None stands for the whole session.
+
+        Raises:
+            CommandRefused: code of a tool or a step asks for it, and what it would wait for waits for
+                it: because it owns it, or because its own code waits just now.
+        """
         running = RUNNING.get()
         if running is None or running.session_uuid != self.uuid:
+            yield
             return
-        if on is None or would_wait_in_a_circle(self.live.line.shown, running.actor, on):
+        waits = self.live.shell.waits
+        if on is None or would_wait_in_a_circle(self.live.line.shown, running.actor, on, waits):
             what = "its own session" if on is None else f"{on}, which waits for it"
             raise CommandRefused(f"code of actor {running.actor} cannot wait for {what}: it would never end")
+        waits.setdefault(running.actor, []).append(on)
+        try:
+            yield
+        finally:
+            waits[running.actor].remove(on)
+            if not waits[running.actor]:
+                del waits[running.actor]
 
     @asynccontextmanager
     async def request(
@@ -218,8 +235,6 @@ class Session:
         Raises:
             CommandRefused: it was used for something of another kind. Nothing was stored.
         """
-        if not 0 < len(request_id) <= REQUEST_ID_MAX:
-            raise CommandRefused(f"a request id has 1 to {REQUEST_ID_MAX} characters")
         lock = self._requests.setdefault((agent, request_id), _RequestLock())
         lock.users += 1
         try:
@@ -231,6 +246,8 @@ class Session:
                 self._requests.pop((agent, request_id), None)
 
     async def _known(self, agent: ActorId, request_id: str, kind: str) -> Position | None:
+        # A caller that was cancelled has let go of the id while its commit is still on its way.
+        await self.live.line.settle_down()
         self.live.line.check_open()
         log = self.live.store.log
         found = await self.live.read(log.find_request, self.id, agent, request_id)
@@ -241,9 +258,6 @@ class Session:
                 f"request id {request_id!r} was used for {found[1]} {found[0]}, not for an {kind}"
             )
         return found[0]
-
-
-REQUEST_ID_MAX = 500
 
 
 class _RequestLock:

@@ -51,14 +51,14 @@ class Submission:
     async def settlement(self) -> Recorded:
         """Return the event that settled it, as soon as that is stored. Raises as ``wait``."""
         live = self._session.live
-        self._session.check_not_own(await self._find_agent())
-        while True:
-            with live.waits.settling(self.id) as event:
-                live.line.check_open()
-                settled = await self._settled()
-                if settled is not None:
-                    return settled
-                await event.wait()
+        with self._session.waiting_for(await self._find_agent()):
+            while True:
+                with live.waits.settling(self.id) as event:
+                    live.line.check_open()
+                    settled = await self._settled()
+                    if settled is not None:
+                        return settled
+                    await event.wait()
 
     async def status(self) -> Status:
         """Where it stands now. Raises NotFound where the session has no such submission."""

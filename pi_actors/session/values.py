@@ -1,13 +1,14 @@
 """The plain answers of the public surface."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal, cast
 
 import msgspec
 
-from pi_actors.core.errors import UnansweredReason
+from pi_actors.core.errors import CommandRefused, UnansweredReason
 from pi_actors.core.ids import Position, SessionId
 from pi_actors.core.messages import Entry, Usage
+from pi_actors.core.text import normalise
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,3 +50,19 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     updated_at: datetime
     held_by: str | None
+
+
+REQUEST_ID_MAX: Final = 500
+
+
+def checked_request_id(request_id: str | None) -> str | None:
+    """The request id as it is stored.
+
+    Raises:
+        CommandRefused: it is no text of 1 to 500 characters.
+    """
+    if request_id is None:
+        return None
+    if not isinstance(cast(object, request_id), str) or not 0 < len(request_id) <= REQUEST_ID_MAX:
+        raise CommandRefused(f"a request id is text of 1 to {REQUEST_ID_MAX} characters, not {request_id!r}")
+    return normalise(request_id)

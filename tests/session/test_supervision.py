@@ -1,5 +1,6 @@
 """Code that breaks, outlasts its session or waits for itself harms its own actor and nobody else."""
 
+import threading
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from pi_actors import (
     Done,
     Next,
     RetrySettings,
+    SessionClosed,
     SessionFailed,
     Settings,
     ToolContext,
@@ -22,6 +24,7 @@ from pi_actors import (
 from pi_actors.actors.agent import decider as agent_decider
 from pi_actors.models import ModelRequest, ScriptedModel, call, fail, reply, stall
 from tests.session.opened import opened
+from tests.session.watching import topics_of
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -78,11 +81,10 @@ async def test_a_reconciler_that_waits_for_itself_is_refused(tmp_path: Path) -> 
         return "it was done"
 
     @tool(reconcile=ask)
-    async def act() -> str:
+    async def act() -> None:
         """Act."""
         entered.set()
         await trio.sleep_forever()
-        return ""
 
     path = str(tmp_path / "work.db")
     script = [reply("", call("act")), reply("done")]
@@ -92,6 +94,95 @@ async def test_a_reconciler_that_waits_for_itself_is_refused(tmp_path: Path) -> 
     async with opened(script, act, store=path) as session:
         assert (await session.submission(first.id).wait()).text == "done"
         assert len(refused) == 1
+
+
+async def test_two_agents_whose_tools_ask_each_other_are_not_stuck() -> None:
+    answers: list[str] = []
+
+    @tool
+    async def ask(ctx: ToolContext, agent: int) -> str:
+        """Ask another agent."""
+        try:
+            return (await ctx.session.agent(agent).ask("and you?")).text
+        except CommandRefused as error:
+            answers.append(str(error))
+            return "nobody"
+
+    def script(request: ModelRequest) -> object:
+        other = 2 if request.session_id.endswith(":1") else 1
+        return reply("", call("ask", agent=other)) if request.turn == 0 else reply("done")
+
+    async with opened(ScriptedModel(script), ask) as session:  # type: ignore[arg-type]
+        await session.spawn()
+        with trio.fail_after(20):
+            assert (await session.root.ask("go")).text == "done"
+        assert len(answers) == 1
+        assert "which waits for it" in answers[0]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+async def test_a_tool_that_exits_the_process_only_fails_itself(plain: bool) -> None:
+    @tool(name="leave")
+    async def leave() -> str:
+        """Leave."""
+        raise SystemExit(1)
+
+    @tool(name="leave")
+    def leave_in_a_thread() -> str:
+        """Leave."""
+        raise SystemExit(1)
+
+    async with opened(
+        [reply("", call("leave")), reply("ok")], leave_in_a_thread if plain else leave
+    ) as session:
+        assert (await session.root.ask("go")).text == "ok"
+        (entry,) = [each for each in await session.root.history() if each.kind == "pi.tool-result"]
+        assert "SystemExit: 1" in str(entry.data)
+
+
+async def test_plain_tools_that_wait_for_a_thread_never_begin_after_an_abort() -> None:
+    """L210: and they have no intent in the log, because they never began."""
+    entered, release = threading.Event(), threading.Event()
+    runs: list[int] = []
+
+    @tool
+    def block(number: int) -> str:
+        """Block."""
+        runs.append(number)
+        entered.set()
+        release.wait(30)
+        return ""
+
+    settings = Settings(tool_threads_max=1, close_ms=10)
+    calls = [call("block", number=n) for n in range(3)]
+    async with opened([reply("", *calls)], block, settings=settings) as session:
+        await session.root.submit("go")
+        await trio.to_thread.run_sync(entered.wait)
+        await session.root.abort()
+        release.set()
+        assert len(runs) == 1
+        assert (await topics_of(session)).count("ToolStarted") == 1
+
+
+async def test_a_cancelled_submit_can_be_repeated_with_its_request_id(tmp_path: Path) -> None:
+    async with opened([reply("x")] * 200, store=str(tmp_path / "work.db")) as session:
+        for number in range(60):
+            with trio.move_on_after(0.0003 + (number % 10) * 0.0001):
+                await session.root.submit_write("note", request_id=f"r{number}")
+            again = await session.root.submit_write("note", request_id=f"r{number}")
+            assert await again.status() == "done"
+        notes = [each for each in await session.root.history(limit=1000) if each.kind == "note"]
+        assert len(notes) == 60
+
+
+async def test_a_closed_session_is_closed_and_not_failed_for_everything_asked_of_it(tmp_path: Path) -> None:
+    async with opened([reply("hi")], store=str(tmp_path / "work.db")) as session:
+        submission = await session.root.submit("hello")
+    for _ in range(2):
+        with pytest.raises(SessionClosed):
+            await submission.status()
+        with pytest.raises(SessionClosed):
+            session.tree()
 
 
 async def test_empty_instructions_are_none_on_every_way_to_a_request() -> None:
