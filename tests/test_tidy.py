@@ -42,6 +42,7 @@ BLIND_EXCEPT: Final = {
     "pi_actors/runtime/scopes.py": "what a body raises is raised again, outside the nursery",
     "pi_actors/runtime/shell.py": "environments are the user's; instructions do without a broken one",
     "pi_actors/runtime/work.py": "migrations are the user's; what they raise blocks their actor",
+    "pi_actors/server/connections.py": "what one client says must not end other clients' connections",
     "pi_actors/server/door.py": "what answering one request raises must not end other clients' connections",
     "pi_actors/runtime/threads.py": "what a thread raises is raised again by whoever waits for it",
 }
@@ -63,6 +64,8 @@ NOT_NAMED_AFTER_A_FILE: Final = {
     "test_custom_actors": "rules of a user's own kinds, met through an open session",
     "test_ownership": "the kernel's rules of ownership beside a simple telling of them",
     "test_generation": "rules of a turn, met through an open session",
+    "test_page": "the page, in a real browser",
+    "test_page_frames": "the page's own way of applying frames",
     "test_readme": "what the README says",
     "test_submissions": "rules of the inbox, met through an open session",
     "test_context": "what a model is sent",
@@ -71,7 +74,6 @@ NOT_NAMED_AFTER_A_FILE: Final = {
     "test_tools": "rules of tool calls, met through an open session",
     "test_sigkill_sweep": "a process killed at every append, and what must be true afterwards",
     "test_seeds": "random crashes among random work",
-    "test_sigkill_sweep": "a real kill before and after every commit",
     "test_tidy": "the house rules",
 }
 """Test files whose subject is no single source file."""

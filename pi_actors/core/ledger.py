@@ -36,17 +36,8 @@ from pi_actors.core.lifecycle import (
     WorkEnded,
     WorkSpawned,
 )
-from pi_actors.core.state import (
-    Actor,
-    Kinds,
-    SessionState,
-    Waiting,
-    above,
-    below,
-    evolve,
-    is_cancelled,
-    would_wait_in_a_circle,
-)
+from pi_actors.core.state import Actor, Kinds, SessionState, Waiting, evolve
+from pi_actors.core.tree import above, below, is_cancelled, would_wait_in_a_circle
 
 
 class Drafted(NamedTuple):

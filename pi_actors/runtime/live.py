@@ -24,7 +24,8 @@ from pi_actors.core.instants import microseconds
 from pi_actors.core.lifecycle import AgentSpawned, Outcome, WorkEnded
 from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.settings import Settings
-from pi_actors.core.state import Actor, Kinds, SessionState, below, owed
+from pi_actors.core.state import Actor, Kinds, SessionState, owed
+from pi_actors.core.tree import below
 from pi_actors.runtime.asking import call_model, prepare_request, wake_at
 from pi_actors.runtime.bodies import Bodies
 from pi_actors.runtime.clock import Clock

@@ -16,7 +16,8 @@ from pi_actors.actors.generation.messages import WakeAt
 from pi_actors.core.decider import AbortWork, Effect, Recover, Send
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.record import Commit
-from pi_actors.core.state import Actor, Kinds, SessionState, below, owed
+from pi_actors.core.state import Actor, Kinds, SessionState, owed
+from pi_actors.core.tree import below
 
 
 class FoundRuns:

@@ -14,7 +14,7 @@ from pi_actors.core.ids import NOBODY, ROOT, ActorId, Position, SessionId, Submi
 from pi_actors.core.instants import instant
 from pi_actors.core.lifecycle import AgentSpawned, Choices, Outcome
 from pi_actors.core.messages import Usage
-from pi_actors.core.state import would_wait_in_a_circle
+from pi_actors.core.tree import would_wait_in_a_circle
 from pi_actors.models.protocol import Model
 from pi_actors.runtime.choices import choices_from
 from pi_actors.runtime.live import LiveSession

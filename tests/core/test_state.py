@@ -27,7 +27,8 @@ from pi_actors.core.lifecycle import (
 )
 from pi_actors.core.messages import user_message
 from pi_actors.core.record import Recorded, UnknownEvent
-from pi_actors.core.state import EMPTY, SessionState, above, below, evolve, owed, would_wait_in_a_circle
+from pi_actors.core.state import EMPTY, SessionState, evolve, owed
+from pi_actors.core.tree import above, below, would_wait_in_a_circle
 from pi_actors.runtime.live import KINDS
 from tests.core.puppets import PUPPET, Misfit, Noted, Stage, child_of, ended, folded
 from tests.projections.arbitrary import recorded_at

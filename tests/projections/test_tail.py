@@ -3,7 +3,7 @@
 import pytest
 
 from pi_actors.actors.agent.messages import EntryAppended
-from pi_actors.core.errors import NotFound, StoreError
+from pi_actors.core.errors import LogCorrupt, NotFound, StoreError
 from pi_actors.core.messages import user_message
 from pi_actors.core.record import Commit
 from pi_actors.storage.log import PAGE_ROWS, Head, Log, Row
@@ -156,3 +156,25 @@ def test_what_is_left_of_a_commit_whose_end_was_scavenged_is_given() -> None:
     commits = all_of(tail_of(log))
     assert [[each.position for each in commit] for commit in commits] == [[1], [2], [4], [6, 7]]
     assert [commit[-1].end for commit in commits] == [1, 3, 5, 7]
+
+
+@pytest.mark.parametrize("missing", [(3,), (4, 5), (6,)])
+def test_missing_rows_that_were_not_scavenged_are_damage(missing: tuple[int, ...]) -> None:
+    """A reader reports them by position, as an opener does."""
+    log = Holey(missing)
+    stored(log, told(6))
+    with pytest.raises(LogCorrupt, match=f"damaged at position {missing[0]}") as caught:
+        all_of(tail_of(log))
+    assert caught.value.position == missing[0]
+
+
+class Holey(MemoryLog):
+    """A log from which rows have gone."""
+
+    def __init__(self, missing: tuple[int, ...]) -> None:
+        super().__init__()
+        self._missing = missing
+
+    def read(self, session: str, *, after: int, through: int, limit: int = PAGE_ROWS) -> list[Row]:
+        rows = super().read(session, after=after, through=through, limit=limit)
+        return [row for row in rows if row.position not in self._missing]
