@@ -14,6 +14,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,7 @@ def main(arguments: list[str]) -> int:
         become(["pi-actors", "demo", *rest])
     os.chdir(PROJECT)
     if command == "test":
+        install_browser()
         become(["pytest", *(rest or ALL_TESTS)])
     failures = [check for check in CHECKS if run(check) != 0]
     return 1 if failures else 0
@@ -86,6 +88,20 @@ def install(extra: str) -> None:
             "The dependencies could not be installed; pip says why above. Run me again when that is cured."
         )
     STAMP.write_text(json.dumps({"folder": str(PROJECT), "project": project, "extra": extra}))
+
+
+def install_browser() -> None:
+    """Have the browser that the page is tested in, where this may be done; else say what to do."""
+    if shutil.which("chromedriver") is not None:
+        return
+    if os.getuid() != 0 or shutil.which("apt-get") is None:
+        print("The tests of the web page need chromium and chromedriver: install them.", file=sys.stderr)
+        return
+    print("Installing chromium and chromedriver ...", file=sys.stderr, flush=True)
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    packages = ["--no-install-recommends", "chromium", "chromium-driver"]
+    for command in (["update", "-qq"], ["install", "-qq", "-y", *packages]):
+        subprocess.call(["apt-get", *command], env=quiet, stdout=subprocess.DEVNULL)
 
 
 def read_stamp() -> dict[str, str]:

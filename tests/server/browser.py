@@ -71,11 +71,11 @@ class Browser:
         self.until(f"return {seen} && node.innerText.includes({text!r}))")
 
     def click(self, selector: str) -> None:
-        """Click the element."""
+        """Click the element, once it can be seen."""
         self._post(f"element/{self._element(selector)}/click")
 
     def type(self, selector: str, text: str) -> None:
-        """Type into the element, key by key."""
+        """Type into the element, once it can be seen, key by key."""
         self._post(f"element/{self._element(selector)}/value", text=text)
 
     def devtools(self, command: str, **parameters: Json) -> Json:
@@ -88,6 +88,7 @@ class Browser:
         file.write_bytes(base64.b64decode(answer.json()["value"]))
 
     def _element(self, selector: str) -> str:
+        self.until(f"return document.querySelector({selector!r})?.checkVisibility()")
         found: dict[str, str] = self._post("element", using="css selector", value=selector)
         return next(iter(found.values()))
 
@@ -122,7 +123,11 @@ def browsing() -> Generator[Browser]:
 def _driving(driver: str) -> Generator[int]:
     """The driver's port. Its browsers are in its process group, and end with it."""
     process = subprocess.Popen(
-        [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        [driver, "--port=0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
     )
     assert process.stdout is not None
     try:
