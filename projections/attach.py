@@ -261,11 +261,13 @@ class _Reading:
     async def __aenter__(self) -> Feed:
         nursery = await self._manager.__aenter__()
         self._scope = nursery.cancel_scope
+        feed: Feed | None = None
         try:
-            feed: Feed = await nursery.start(self._reader.run)
-        except BaseException:
-            await self._end()
-            raise
+            feed = await nursery.start(self._reader.run)
+        finally:
+            if feed is None:
+                await self._end()
+        assert feed is not None, "a reader that has started has a feed"
         return feed
 
     async def __aexit__(self, *_raised: object) -> None:

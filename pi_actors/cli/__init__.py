@@ -7,7 +7,9 @@ failures     the door to the shell: exit statuses, one clear line instead of a t
 opening      from options to an open session that has not resumed yet
 feed         acknowledged commits on their way to a screen
 screen       what a person sees of them; ``json_lines``: what a program does
-running      run and resume;  chat;  reading: log and sessions
+running      run and resume;  chat;  reading: log and sessions;  replaying: replay
+watching     a session seen from outside, in a file or (``watching_server``) over the network
+attaching    attach, with ``drawing``, ``keys`` and ``remote_control``;  trees: tree;  serving: serve
 demo         three agents are killed at three moments, and all of them finish
 """
 

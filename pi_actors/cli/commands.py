@@ -251,6 +251,77 @@ def serve(
     return serve(opening, sessions, address, follow=follow)
 
 
+where_argument = click.argument("where", metavar="FILE|URL", envvar="PI_ACTORS_STORE", default=STORE_DEFAULT)
+one_session_option = click.option(
+    "--session", metavar="NAME", help="Which one. Default: main, or what URL names."
+)
+
+
+@pi_actors.command()
+@where_argument
+@one_session_option
+@click.option(
+    "--agent", default=1, show_default=True, metavar="ID", help="Which agent. Default: the root agent."
+)
+@token_option
+@json_option
+def attach(where: str, session: str | None, agent: int, token: str | None, as_json: bool) -> int:
+    """Watch an agent live, in a FILE or on a server at URL, such as http://127.0.0.1:8765.
+
+    Shows its transcript, the answer as it streams, running tools with their output, the queue, what it
+    has cost, and what lives below it. On a server that takes commands, what you type is handed over
+    (it steers a busy agent), Esc stops what runs, Ctrl-D leaves. With --json each change is a line.
+    """
+    from pi_actors.cli.attaching import Attaching, attach_here
+
+    attaching = Attaching(where=where, session=session, agent=agent, token=token)
+    return attach_here(attaching, as_json=as_json)
+
+
+@pi_actors.command()
+@store_argument
+@session_option
+@click.option("--to", type=click.IntRange(0), metavar="N", help="Stop at position N. Default: the end.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(0),
+    metavar="X",
+    help="X times as fast as it went, 0 at once. Default: 1 on a terminal, 0 elsewhere.",
+)
+@click.option("--agent", default=1, show_default=True, metavar="ID", help="Whose view --json prints.")
+@json_option
+def replay(store: str, session: str, to: int | None, speed: float | None, agent: int, as_json: bool) -> int:
+    """Play a session as it went, or print its state at a position.
+
+    Silences are shortened to two seconds. With --json nothing is played: the agent's view and the tree
+    at position --to are printed. Takes no lock and changes nothing.
+    """
+    from pi_actors.cli.replaying import play, show_state
+
+    if as_json:
+        return show_state(store, session, agent, to=to)
+    return play(store, session, to=to, speed=speed)
+
+
+@pi_actors.command()
+@where_argument
+@one_session_option
+@click.option(
+    "--follow/--once", default=None, help="Go on with every change, or not. Default: on a terminal only."
+)
+@token_option
+@json_option
+def tree(where: str, session: str | None, follow: bool | None, token: str | None, as_json: bool) -> int:
+    """Show who lives in a session: agents and their work, in which state, what waits for what.
+
+    Read from a FILE, or asked of a server at URL. Only the process that has the session open knows why
+    an actor is blocked, so that is told by its server alone. With --json each tree is a line.
+    """
+    from pi_actors.cli.trees import tree
+
+    return tree(where, session, token, follow=follow, as_json=as_json)
+
+
 def _opening(
     store: str,
     session: str,

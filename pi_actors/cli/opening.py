@@ -22,7 +22,7 @@ from pi_actors.runtime.live import KINDS
 from pi_actors.runtime.store import TOPICS
 from pi_actors.session import Session, open_session
 from pi_actors.storage.codec import decode_row
-from pi_actors.storage.log import PAGE_ROWS, Head, LogReader
+from pi_actors.storage.log import PAGE_ROWS, Head, LogReader, Row
 from pi_actors.storage.opening import file_of, open_reader
 from pi_actors.tools import EnvFactory, LocalEnv, Tool, coding_tools
 
@@ -161,13 +161,21 @@ async def _last_model_in_thread(options: Opening) -> str | None:
 
 def _last_model(reader: LogReader, head: Head) -> str | None:
     for after in _page_starts(head.position):
-        rows = reader.read(head.session, after=after, through=after + PAGE_ROWS)
-        for row in reversed(rows):
-            if row.topic == "RequestStarted":
-                event = decode_row(head.session, row, TOPICS).event
-                assert isinstance(event, RequestStarted), row
-                return event.model
+        requests = _requests(reader, head.session, after, after + PAGE_ROWS)
+        if requests:
+            event = decode_row(head.session, requests[-1], TOPICS).event
+            assert isinstance(event, RequestStarted), requests[-1]
+            return event.model
     return None
+
+
+def _requests(reader: LogReader, session: SessionId, after: Position, through: Position) -> list[Row]:
+    """The rows of all requests between two positions, in order."""
+    found: list[Row] = []
+    while rows := reader.read(session, after=after, through=through):
+        found += [row for row in rows if row.topic == "RequestStarted"]
+        after = rows[-1].position
+    return found
 
 
 def _page_starts(end: Position) -> Iterator[Position]:

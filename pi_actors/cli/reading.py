@@ -17,8 +17,8 @@ from pi_actors.cli.opening import head_of
 from pi_actors.cli.paper import console_of
 from pi_actors.cli.wording import line_of
 from pi_actors.core.ids import Position, SessionId
+from pi_actors.core.instants import instant
 from pi_actors.core.record import Commit, Recorded
-from pi_actors.runtime.clock import instant
 from pi_actors.runtime.store import TOPICS
 from pi_actors.storage.codec import decode_rows, published
 from pi_actors.storage.log import Head, LogReader

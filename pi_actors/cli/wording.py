@@ -21,7 +21,6 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     ToolResultSettled,
 )
-from pi_actors.actors.agent.messages import time_of as instant_of
 from pi_actors.actors.custom.messages import WorkAdvanced, WorkResumed
 from pi_actors.actors.generation.messages import (
     PartialStreamed,
@@ -40,6 +39,7 @@ from pi_actors.actors.tool.messages import (
     ToolStarted,
 )
 from pi_actors.core.decider import Event
+from pi_actors.core.instants import instant as instant_of
 from pi_actors.core.lifecycle import (
     AbortMarked,
     AgentSpawned,

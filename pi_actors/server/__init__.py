@@ -14,6 +14,7 @@ trees, timeline    the ownership tree, the ends of commits
 page_files     the page, and whatever else stands in the folder ``page``
 """
 
-from pi_actors.server.serving import Limits, Server, open_server, serve
+from pi_actors.server.connections import Limits
+from pi_actors.server.serving import Server, open_server, serve
 
 __all__ = ["Limits", "Server", "open_server", "serve"]

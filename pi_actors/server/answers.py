@@ -1,6 +1,7 @@
 """Answers as JSON, and the bodies of requests: read within limits of size and time, or refused."""
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Final, TypeVar
 
 import msgspec
@@ -9,10 +10,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from pi_actors.core.text import Json
+from pi_actors.server.connections import connection_of
 from pi_actors.server.refusals import Refused
 
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
-BODY_SECONDS_MAX: Final = 20
 
 SECURITY_HEADERS: Final = {
     "cache-control": "no-store",
@@ -84,14 +85,16 @@ async def _read(request: Request) -> bytes:
     if said.isdecimal() and int(said) > BODY_BYTES_MAX:
         raise too_large
     read = bytearray()
-    with trio.move_on_after(BODY_SECONDS_MAX) as patience:
+    body_s = connection_of(request.scope).limits.body_s
+    with trio.move_on_after(body_s) as patience:
         try:
-            async for piece in request.stream():
-                read += piece
-                if len(read) > BODY_BYTES_MAX:
-                    raise too_large
+            async with aclosing(request.stream()) as pieces:
+                async for piece in pieces:
+                    read += piece
+                    if len(read) > BODY_BYTES_MAX:
+                        raise too_large
         except ClientDisconnect:
             raise Refused(400, "bad_body", "the body ended before its end") from None
     if patience.cancelled_caught:
-        raise Refused(408, "body_too_slow", f"the body took longer than {BODY_SECONDS_MAX} s")
+        raise Refused(408, "body_too_slow", f"the body took longer than {body_s} s")
     return bytes(read)

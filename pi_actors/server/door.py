@@ -19,16 +19,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pi_actors.core.errors import PiActorsError
 from pi_actors.server.answers import SECURITY_HEADERS, refusal_answer
-from pi_actors.server.connections import Connection
+from pi_actors.server.connections import Connection, connection_of
 from pi_actors.server.guard import Guard
 from pi_actors.server.page_files import PageFile, file_answer
 from pi_actors.server.refusals import Refused, refusal_of
 
 LOG: Final = logging.getLogger("pi_actors.server")
 
-UNREAD_BYTES_MAX: Final = 1024 * 1024
+HEAD_BYTES_MAX: Final = 16 * 1024
+
 UNREAD_SECONDS_MAX: Final = 2
-"""How much of a body that nobody wants is read all the same, so that its sender gets the answer."""
+"""For so long a body that nobody wants is read all the same, so that its sender gets the answer."""
 
 
 class Door:
@@ -45,13 +46,15 @@ class Door:
             return
         # Names in a path may hold a slash, so it is taken apart before it is decoded.
         scope = {**scope, "path": scope["raw_path"].decode("ascii")}
-        exchange = _Exchange(scope["state"]["connection"], receive, send)
-        try:
-            await self._chosen(scope)(scope, exchange.receive, exchange.send)
-        except Exception:  # whatever it is, it must not end other clients' connections
-            LOG.exception("%s %s failed", scope["method"], scope["path"])
-        finally:
-            exchange.end()
+        connection = connection_of(scope)
+        exchange = _Exchange(connection, receive, send)
+        with connection.answering():
+            try:
+                await self._chosen(scope)(scope, exchange.receive, exchange.send)
+            except Exception:  # whatever it is, it must not end other clients' connections
+                LOG.exception("%s %s failed", scope["method"], scope["path"])
+            finally:
+                exchange.end()
 
     def _chosen(self, scope: Scope) -> ASGIApp:
         """What answers: a file, a refusal, or what is inside."""
@@ -59,6 +62,8 @@ class Door:
         try:
             if scope["http_version"] not in ("1.0", "1.1"):
                 raise Refused(505, "not_http_1", "this server speaks HTTP/1.1")
+            if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD_BYTES_MAX:
+                raise Refused(431, "head_too_large", f"the headers take more than {HEAD_BYTES_MAX} bytes")
             self._guard.check_origin(request.headers)
             file = file_answer(request, self._files) if request.method in ("GET", "HEAD") else None
             if file is None:
@@ -87,6 +92,9 @@ class _Exchange:
         if message["type"] == "http.response.start":
             await self._read_the_rest()
             message = {**message, "headers": self._with_security(message.get("headers", ()))}
+        elif self._unread:
+            # An ordinary end would wait for the body; the connection is cut instead.
+            message = {**message, "more_body": True}
         await self._send(message)
 
     def end(self) -> None:
@@ -95,10 +103,9 @@ class _Exchange:
             self._connection.cut()
 
     async def _read_the_rest(self) -> None:
-        read = 0
         with trio.move_on_after(UNREAD_SECONDS_MAX):
-            while self._unread and read < UNREAD_BYTES_MAX:
-                read += len((await self.receive()).get("body", b""))
+            while self._unread:
+                await self.receive()
 
     def _with_security(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         given = {name.lower() for name, _ in headers}

@@ -17,10 +17,12 @@ from starlette.types import Message, Receive, Scope, Send
 
 from pi_actors.core.errors import PiActorsError
 from pi_actors.runtime.scopes import background
+from pi_actors.server.connections import connection_of
 from pi_actors.server.refusals import refusal_of
 
-HEARTBEAT_S: Final = 15.0
 PIECE_BYTES: Final = 64 * 1024
+PAUSE_S: Final = 0.02
+"""What comes faster than this is sent together, so that many viewers leave time for the work they watch."""
 BEGINNING: Final = b"retry: 1000\n\n"
 HEARTBEAT: Final = b":\n\n"
 
@@ -52,21 +54,22 @@ class EventStream:
                     first = await watcher.new()
                     await send(_start())
                     if scope["method"] != "HEAD":
-                        await _send_events(send, first, watcher)
+                        await _send_events(send, first, watcher, connection_of(scope).limits.silence_s)
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _send_events(send: Send, events: Sequence[bytes], watcher: Watcher) -> None:
+async def _send_events(send: Send, events: Sequence[bytes], watcher: Watcher, silence_s: float) -> None:
     await send(_body(BEGINNING))
-    silent_until = trio.current_time() + HEARTBEAT_S
+    silent_until = trio.current_time() + silence_s
     try:
         while True:
             for piece in pieces(events, PIECE_BYTES):
                 await send(_body(piece))
-                silent_until = trio.current_time() + HEARTBEAT_S
+                silent_until = trio.current_time() + silence_s
             with trio.move_on_at(silent_until) as patience:
                 if not events:
                     await watcher.wait()
+                await trio.sleep(PAUSE_S)
             events = (HEARTBEAT,) if patience.cancelled_caught else await watcher.new()
     except PiActorsError as error:
         await send(_body(end_event(error)))

@@ -13,6 +13,7 @@ from functools import partial
 
 import trio
 
+from pi_actors.core.errors import StoreError
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.server.history import History
 from pi_actors.server.kept_frames import Batch, KeptFrames
@@ -31,22 +32,30 @@ class Feeds:
     @asynccontextmanager
     async def watching(self, served: Served, agent: ActorId | None) -> AsyncGenerator["Feed"]:
         """The session's feed, for one who watches *agent* (None: the whole) for the time of the body."""
-        feed = self._feeds.setdefault(served, Feed(served, self._history))
+        feed = self._feeds.get(served)
+        if feed is None or feed.failed:
+            feed = self._feeds[served] = Feed(served, self._history)
         feed.watchers[agent] += 1
         try:
             yield feed
         finally:
             feed.watchers[agent] -= 1
             feed.forget_unwatched()
-            if not feed.watchers:
-                self._feeds.pop(served, None)
+            if not feed.watchers and self._feeds.get(served) is feed:
+                del self._feeds[served]
 
 
 class Feed:
-    """One session as its viewers see it. ``watchers``: how many watch each agent."""
+    """One session as its viewers see it.
+
+    ``watchers``: how many watch each agent. ``read_to``: how far the log was read. ``failed``: it could
+    not be read on; who comes next begins with a feed of its own.
+    """
 
     def __init__(self, served: Served, history: History) -> None:
         self.watchers: Counter[ActorId | None] = Counter()
+        self.read_to: Position = 0
+        self.failed = False
         self._served = served
         self._history = history
         self._lock = trio.Lock()
@@ -73,7 +82,9 @@ class Feed:
                 self._agents[agent] = frames
             if after is not None and frames.lost_to <= after < frames.floor:
                 await self._reach_back(frames, after)
-            return await self._served.read(partial(frames.since, after))
+            if frames.continues(after):
+                return frames.since(after)
+            return await self._served.read(partial(frames.since, None))
 
     async def state(self) -> SessionState:
         """Everything folded, as of now. Raises as ``next``."""
@@ -93,17 +104,21 @@ class Feed:
         if self._tail is None:
             if after is not None and after < end:
                 await self._history.state_at(self._served, after)
-            self._state = await self._history.state_at(self._served, end)
-            self._tail = self._tail_after(self._state.position)
-        while self._state.position < end and await self._served.read(partial(self._advance, self._tail, end)):
-            pass
+            self._state, self._tail = await self._history.folded(self._served, end)
+        try:
+            while self.read_to < end and await self._served.read(partial(self._advance, self._tail, end)):
+                pass
+        except StoreError:
+            self.failed = True
+            raise
+        self.read_to = end
 
     def _advance(self, tail: Tail, end: Position) -> bool:
-        """Fold the next page. In a thread, with the lock held."""
+        """Fold the next page, if there is one. In a thread, with the lock held."""
         commits = tail.read(to=end)
         for commit in commits:
             self._state = fold_commit(self._state, commit)
-            for frames in self._agents.values():
+            for frames in tuple(self._agents.values()):
                 frames.show(self._state)
         return bool(commits)
 
@@ -112,10 +127,6 @@ class Feed:
         head = await self._served.read(partial(self._served.log.head, self._served.session_id))
         if head is None or after < head.scavenged_to:
             return
-        start = await self._history.state_at(self._served, after)
+        start, tail = await self._history.folded(self._served, after)
         if frames.agent in start.folds:
-            tail = self._tail_after(start.position)
             await self._served.read(partial(frames.reach_back, start, tail))
-
-    def _tail_after(self, position: Position) -> Tail:
-        return Tail(self._served.log, self._served.topics, self._served.session_id, after=position)

@@ -20,6 +20,13 @@ KEPT_MAX: Final = 8
 KEPT_SECONDS: Final = 60.0
 
 
+class Folded(NamedTuple):
+    """A state, and the log from there on."""
+
+    state: SessionState
+    tail: Tail
+
+
 class History:
     """Folds sessions up to a position. A server has one."""
 
@@ -27,20 +34,21 @@ class History:
         self._kept: OrderedDict[tuple[SessionId, Position], _Kept] = OrderedDict()
 
     async def state_at(self, served: Served, to: Position) -> SessionState:
-        """The state of the last commit that ends at or before *to*.
+        """The state of the last commit that ends at or before *to*. Raises as ``folded``."""
+        return (await self.folded(served, to)).state
+
+    async def folded(self, served: Served, to: Position) -> Folded:
+        """The same, and what comes after it.
 
         Raises:
             NotFound, StoreError: the session is not there, or cannot be read.
         """
-        state = await self._start(served, to)
-        tail = Tail(served.log, served.topics, served.session_id, after=state.position)
-        while True:
-            folded = await served.read(partial(_fold_page, tail, state, to))
-            if folded is None:
-                break
-            state = folded
-        await self._keep(served, state)
-        return state
+        state, tail = await self._start(served, to)
+        while (further := await served.read(partial(_fold_page, tail, state, to))) is not None:
+            state = further
+        if tail.last is not None and tail.last.position == state.position:
+            self._keep(served, state, tail.last)
+        return Folded(state, tail)
 
     async def run(self) -> None:
         """Give up what nobody has asked for lately, until cancelled."""
@@ -54,22 +62,18 @@ class History:
             if now - kept.used_at > KEPT_SECONDS:
                 del self._kept[key]
 
-    async def _start(self, served: Served, to: Position) -> SessionState:
+    async def _start(self, served: Served, to: Position) -> Folded:
         """The nearest state that is kept and still is the log's."""
         positions = [at for session, at in self._kept if session == served.session_id and at <= to]
-        if not positions:
-            return EMPTY
-        key = served.session_id, max(positions)
-        kept = self._kept[key]
-        if await _row_at(served, kept.state.position) != kept.row:
+        if positions:
+            key = served.session_id, max(positions)
+            state, row, _ = self._kept[key]
+            if await _row_at(served, row.position) == row:
+                return Folded(state, served.tail(after=row.position, last=row))
             self._kept.pop(key, None)
-            return EMPTY
-        return kept.state
+        return Folded(EMPTY, served.tail())
 
-    async def _keep(self, served: Served, state: SessionState) -> None:
-        row = await _row_at(served, state.position)
-        if row is None:
-            return
+    def _keep(self, served: Served, state: SessionState, row: Row) -> None:
         key = served.session_id, state.position
         self._kept[key] = _Kept(state, row, trio.current_time())
         self._kept.move_to_end(key)

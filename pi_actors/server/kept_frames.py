@@ -63,10 +63,14 @@ class KeptFrames:
         while len(self._frames) > FRAMES_MAX or self._bytes > BYTES_MAX:
             self._drop()
 
+    def continues(self, after: Position | None) -> bool:
+        """Whether frames continue a viewer that has seen all up to *after*, so that it needs no snapshot."""
+        return after is not None and self.floor <= after <= self._viewed.position
+
     def since(self, after: Position | None) -> Batch:
         """What continues a viewer that has seen all up to *after*: frames, or a snapshot."""
         position = self._viewed.position
-        if after is None or not self.floor <= after <= position:
+        if after is None or not self.continues(after):
             return Batch(position, (self._whole().event,))
         events: list[bytes] = []
         size = 0

@@ -56,7 +56,7 @@ def page_files(folder: Path = FOLDER) -> dict[str, PageFile]:
 
 def file_answer(request: Request, files: Mapping[str, PageFile]) -> Response | None:
     """The file that *request* asks for, None where there is no such file."""
-    file = files.get(request.url.path)
+    file = files.get(request.scope["path"])
     if file is None:
         return None
     headers = {**HEADERS, "etag": file.tag}

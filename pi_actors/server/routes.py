@@ -15,7 +15,7 @@ GET   /sessions/{session}/positions                ?after=N&limit=M: {"positions
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -28,6 +28,7 @@ from starlette.types import ASGIApp
 from pi_actors.core.ids import ROOT, ActorId, Position
 from pi_actors.server.answers import JSON_TYPE, json_answer, number_of, whole_number
 from pi_actors.server.commands import Commands
+from pi_actors.server.connections import connection_of
 from pi_actors.server.event_stream import EventStream, Watcher
 from pi_actors.server.feed import Feed, Feeds
 from pi_actors.server.history import History
@@ -39,9 +40,6 @@ from pi_actors.server.watchers import FrameWatcher, TreeWatcher
 from projections.fold import iso
 from projections.session import SessionState
 from projections.view import value_of
-
-VIEWERS_MAX: Final = 200
-"""So many may watch at a time, of all sessions together."""
 
 SessionRoute: TypeAlias = Callable[[Request, Served], Awaitable[ASGIApp]]
 AgentRoute: TypeAlias = Callable[[Request, Served, ActorId], Awaitable[ASGIApp]]
@@ -104,7 +102,7 @@ class Routes:
     async def _events(self, request: Request, served: Served, agent: ActorId) -> ASGIApp:
         after, uuid = _last_seen(request), request.query_params.get("uuid")
         await trio.lowlevel.checkpoint()
-        return EventStream(self._frames(served, agent, after, uuid))
+        return EventStream(self._frames(request, served, agent, after, uuid))
 
     async def _tree(self, _: Request, served: Served) -> Response:
         async with self._feeds.watching(served, None) as feed:
@@ -114,9 +112,9 @@ class Routes:
         async with self._feeds.watching(served, None) as feed:
             return json_answer(await tree_of(served, feed, agent))
 
-    async def _tree_events(self, _: Request, served: Served) -> ASGIApp:
+    async def _tree_events(self, request: Request, served: Served) -> ASGIApp:
         await trio.lowlevel.checkpoint()
-        return EventStream(self._trees(served))
+        return EventStream(self._trees(request, served))
 
     async def _positions(self, request: Request, served: Served, _: ActorId = ROOT) -> Response:
         end = await served.news.position()
@@ -128,25 +126,26 @@ class Routes:
 
     @asynccontextmanager
     async def _frames(
-        self, served: Served, agent: ActorId, after: Position | None, uuid: str | None
+        self, request: Request, served: Served, agent: ActorId, after: Position | None, uuid: str | None
     ) -> AsyncGenerator[Watcher]:
-        async with self._feed(served, agent) as feed:
+        async with self._feed(request, served, agent) as feed:
             yield FrameWatcher(served, feed, agent, after, uuid)
 
     @asynccontextmanager
-    async def _trees(self, served: Served) -> AsyncGenerator[Watcher]:
-        async with self._feed(served, None) as feed:
+    async def _trees(self, request: Request, served: Served) -> AsyncGenerator[Watcher]:
+        async with self._feed(request, served, None) as feed:
             yield TreeWatcher(served, feed)
 
     @asynccontextmanager
-    async def _feed(self, served: Served, agent: ActorId | None) -> AsyncGenerator[Feed]:
+    async def _feed(self, request: Request, served: Served, agent: ActorId | None) -> AsyncGenerator[Feed]:
         """The session's feed for one more viewer.
 
         Raises:
             Refused: there are too many viewers.
         """
-        if self._viewers >= VIEWERS_MAX:
-            raise Refused(503, "too_many_viewers", f"{VIEWERS_MAX} viewers watch already; try again later")
+        most = connection_of(request.scope).limits.viewers
+        if self._viewers >= most:
+            raise Refused(503, "too_many_viewers", f"{most} viewers watch already; try again later")
         self._viewers += 1
         try:
             async with self._feeds.watching(served, agent) as feed:

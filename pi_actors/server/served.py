@@ -18,9 +18,10 @@ from pi_actors.core.text import Json
 from pi_actors.runtime.threads import call_log
 from pi_actors.session import Session
 from pi_actors.storage.codec import Topics
-from pi_actors.storage.log import Head, LogReader
+from pi_actors.storage.log import Head, LogReader, Row
 from projections.fold import iso
 from projections.replay import OpenStore
+from projections.tail import Tail
 
 LOOK_EVERY_S: Final = 0.1
 """How often a followed session is looked at, however many watch it."""
@@ -60,6 +61,10 @@ class Served:
         self.session = session
         self._readers = readers
 
+    def tail(self, *, after: Position = 0, last: Row | None = None) -> Tail:
+        """The session's log after a position; *last* is the row there, if that is known."""
+        return Tail(self.log, self.topics, self.session_id, after=after, last=last)
+
     async def read(self, function: Callable[[], T]) -> T:
         """Run a function that reads the log, or that takes its time with what was read."""
         return await call_log(self.log, function, limiter=self._readers)
@@ -71,12 +76,18 @@ class Sessions:
     def __init__(self, owned: Iterable[Session], stores: Iterable[OpenStore]) -> None:
         self._readers = trio.CapacityLimiter(READERS_MAX)
         self._stores = tuple(stores)
+        self._stops: list[Callable[[], None]] = []
         self._owned: dict[SessionId, Served] = {}
         for session in owned:
             if session.id in self._owned:
                 raise InvalidValue(f"two sessions with the name {session.id!r} cannot share a server")
             self._owned[session.id] = self._own(session)
         self._followed: dict[SessionId, Served] = {}
+
+    def close(self) -> None:
+        """Let go of the sessions, which may outlive the server."""
+        for stop in self._stops:
+            stop()
 
     async def find(self, session_id: SessionId) -> Served:
         """The session of that name. Raises NotFound where there is none."""
@@ -100,7 +111,9 @@ class Sessions:
         return [lines[name] for name in sorted(lines)]
 
     def _own(self, session: Session) -> Served:
-        return Served(session.id, session.live.store, Announced(session), session, self._readers)
+        news = Announced(session)
+        self._stops.append(session.live.line.listen(news.announce))
+        return Served(session.id, session.live.store, news, session, self._readers)
 
     def _follow(self, session_id: SessionId, store: OpenStore) -> Served:
         looked_at = LookedAt(session_id, store.log, self._readers)
@@ -113,7 +126,6 @@ class Announced:
     def __init__(self, session: Session) -> None:
         self._line = session.live.line
         self._arrived = trio.Event()
-        self._line.listen(self._announce)
 
     async def position(self) -> Position:
         await trio.lowlevel.checkpoint()
@@ -125,7 +137,8 @@ class Announced:
             await self._arrived.wait()
         await trio.lowlevel.checkpoint()
 
-    def _announce(self, _: Commit, __: SessionState) -> None:
+    def announce(self, _: Commit, __: SessionState) -> None:
+        """There is a commit more."""
         self._arrived.set()
         self._arrived = trio.Event()
 

@@ -17,7 +17,7 @@ from hypercorn.typing import ASGIFramework, ConnectionState
 from pi_actors.core.errors import NotSupported
 from pi_actors.runtime.scopes import background
 from pi_actors.runtime.threads import in_thread
-from pi_actors.server.connections import Connection, Connections, Converse
+from pi_actors.server.connections import Connection, Connections, Converse, Limits
 from pi_actors.server.door import Door
 from pi_actors.server.guard import Guard, is_address, is_loopback
 from pi_actors.server.history import History
@@ -32,19 +32,6 @@ TOKEN_VARIABLE: Final = "PI_ACTORS_TOKEN"  # noqa: S105 - the name of the variab
 
 Source = Session | Store | str | Path
 """A session of this process, which takes commands; or a store, whose sessions are only read."""
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients may cost. Seconds and counts.
-
-    ``write_s``: to take a piece of 64 KiB. ``idle_s``: to send a request's head, or the next one.
-    ``closing_s``: to take what is left when the server ends.
-    """
-
-    connections: int = 256
-    write_s: float = 30.0
-    idle_s: float = 15.0
-    closing_s: float = 1.0
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,9 +91,11 @@ async def open_server(
         owned = [source for source in sources if isinstance(source, Session)]
         others = [source for source in sources if not isinstance(source, Session)]
         stores = [await stack.enter_async_context(opened(source)) for source in others]
-        routes = Routes(Sessions(owned, stores), history)
+        sessions = Sessions(owned, stores)
+        stack.callback(sessions.close)
+        routes = Routes(sessions, history)
         door = Door(guard, await in_thread(page_files), routes.all())
-        connections = Connections(_conversing(door, limits), most=limits.connections, write_s=limits.write_s)
+        connections = Connections(_conversing(door, limits), limits)
         listeners = await trio.open_tcp_listeners(port, host=host)
         async with background(partial(connections.accept_all, listeners), history.run):
             try:
@@ -116,7 +105,7 @@ async def open_server(
 
 
 def _conversing(door: Door, limits: Limits) -> Converse:
-    """How HTTP is spoken on a connection: by hypercorn, with its own listening and logs left out."""
+    """How HTTP is spoken on a connection: by hypercorn, without its own listening and logs."""
     config = Config()
     config.errorlog = None
     config.include_server_header = False

@@ -8,7 +8,6 @@ from pi_actors.core.record import Commit
 from pi_actors.core.text import Json
 from pi_actors.server.served import Served
 from projections.fold import iso
-from projections.tail import Tail
 
 PAGE_MAX: Final = 1_000
 
@@ -19,7 +18,7 @@ def positions_page(served: Served, end: Position, *, after: Position, limit: int
     ``{"positions": [{"position", "at", "topics"}, ...], "next": N | None, "end": N}``. ``topics``:
     what happened, progress left out. ``next``: what to ask for as *after* to get the next page.
     """
-    tail = Tail(served.log, served.topics, served.session_id, after=after)
+    tail = served.tail(after=after)
     found: list[Commit] = []
     while len(found) <= limit and (commits := tail.read(to=end)):
         found += commits

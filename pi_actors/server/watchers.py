@@ -23,14 +23,17 @@ class FrameWatcher:
         self._agent = agent
         self._reached = after
         self._uuid = uuid
+        self._read_to: Position = 0
 
     async def new(self) -> tuple[bytes, ...]:
         batch = await self._feed.next(self._agent, self._reached, uuid=self._uuid)
+        # Nobody else has run since the batch was made, so it is as of here.
+        self._read_to = self._feed.read_to
         self._reached, self._uuid = batch.position, None
         return batch.events
 
     async def wait(self) -> None:
-        await self._served.news.wait_beyond(self._reached or 0)
+        await self._served.news.wait_beyond(self._read_to)
 
 
 class TreeWatcher:
@@ -44,11 +47,11 @@ class TreeWatcher:
 
     async def new(self) -> tuple[bytes, ...]:
         now = await tree_of(self._served, self._feed)
-        self._reached = now["position"]
+        self._reached = max(now["position"], self._feed.read_to)
         if now["tree"] == self._told:
             return ()
         self._told = now["tree"]
-        return (b"id: %d\ndata: %b\n\n" % (self._reached, msgspec.json.encode(now)),)
+        return (b"id: %d\ndata: %b\n\n" % (now["position"], msgspec.json.encode(now)),)
 
     async def wait(self) -> None:
         await self._served.news.wait_beyond(self._reached)

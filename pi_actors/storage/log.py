@@ -20,6 +20,9 @@ FORMAT: Final = 1
 PAGE_ROWS: Final = 2_000
 """How many rows one short read transaction returns at most."""
 
+PAGE_BYTES: Final = 8 * 1024 * 1024
+"""It returns no more rows once they take this much, so that a reader's memory is bounded, too."""
+
 RequestKind: TypeAlias = Literal["input", "write", "agent"]
 REQUEST_KINDS: Final[dict[str, RequestKind]] = {"input": "input", "write": "write", "agent": "agent"}
 
@@ -95,7 +98,10 @@ class LogReader(Protocol):
     def read(
         self, session: SessionId, *, after: Position, through: Position, limit: int = PAGE_ROWS
     ) -> list[Row]:
-        """The rows after *after* up to and including *through*, in order, at most *limit*."""
+        """The next rows after *after* up to and including *through*, in order.
+
+        There are at most *limit* of them, and fewer where they are large; none only where none is left.
+        """
         ...
 
     def read_at(self, session: SessionId, positions: Sequence[Position]) -> list[Row]:

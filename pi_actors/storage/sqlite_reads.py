@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from pi_actors.core.ids import ActorId, Position, SessionId
 from pi_actors.storage.locks import session_holder
-from pi_actors.storage.log import PAGE_ROWS, REQUEST_KINDS, Head, RequestKind, Row
+from pi_actors.storage.log import PAGE_BYTES, PAGE_ROWS, REQUEST_KINDS, Head, RequestKind, Row
 from pi_actors.storage.sqlite_connections import Readers
 from pi_actors.storage.sqlite_errors import translated
 from pi_actors.storage.sqlite_heads import HEAD_COLUMNS, head_from, head_of
@@ -113,21 +113,32 @@ class SQLiteReader:
             return self._readers.run(work)
 
 
+_ROWS_AT_ONCE: Final = 16
 _NO_POSITION: Final = 2**63 - 1
 
 
 def _rows(connection: sqlite3.Connection, query: str, values: tuple[int | str, ...]) -> list[Row]:
     try:
-        return list(map(Row._make, connection.execute(query, values)))
+        return _fetched(connection.execute(query, values))
     except sqlite3.OperationalError as error:
         if "decode to UTF-8" not in str(error):
             raise
     # A damaged topic. Read it all the same: its row fails the checksum and is named by position.
     connection.text_factory = _lenient
     try:
-        return list(map(Row._make, connection.execute(query, values)))
+        return _fetched(connection.execute(query, values))
     finally:
         connection.text_factory = str
+
+
+def _fetched(cursor: sqlite3.Cursor) -> list[Row]:
+    """The rows of *cursor*, or the first of them where they are large."""
+    rows: list[Row] = []
+    size = 0
+    while size < PAGE_BYTES and (some := cursor.fetchmany(_ROWS_AT_ONCE)):
+        rows += map(Row._make, some)
+        size += sum(len(state) for _, _, state in some)
+    return rows
 
 
 def _lenient(stored: bytes) -> str:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from pi_actors.cli.commands import pi_actors as commands
 from tests.cli.commandline import pi_actors
 
-NAMES = ("demo", "run", "chat", "resume", "log", "sessions")
+NAMES = ("demo", "run", "chat", "resume", "log", "sessions", "serve", "attach", "replay", "tree")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -44,9 +44,12 @@ async def events(
     to: int,
     path: str = f"{AGENT}/events",
     headers: dict[str, str] | None = None,
-    **params: str | int,
+    after: int | None = None,
+    uuid: str | None = None,
 ) -> list[Json]:
     """The events of a stream up to the one whose id is *to*: their data, ids checked."""
+    asked = {"after": after, "uuid": uuid}
+    params = {name: value for name, value in asked.items() if value is not None}
     found: list[Json] = []
     async with client.stream("GET", path, params=params, headers=headers or {}) as response:
         assert response.status_code == 200

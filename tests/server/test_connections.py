@@ -50,19 +50,37 @@ async def test_cutting_a_connection_ends_what_is_being_sent_on_it() -> None:
 
         async def send(connection: Connection) -> None:
             begun.set()
-            with trio.CancelScope(shield=True):
+            with trio.CancelScope(shield=True), pytest.raises(trio.ClosedResourceError):
                 await connection.send_all(b"x" * 10 * MEGABYTE)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cut_once, begun, connection)
-            with pytest.raises(trio.ClosedResourceError):
-                await connection.converse(send)
+            await connection.converse(send)
+        with pytest.raises(trio.ClosedResourceError):
+            await connection.send_all(b"x")
 
 
 async def cut_once(begun: trio.Event, connection: Connection) -> None:
     await begun.wait()
     await trio.testing.wait_all_tasks_blocked()
     connection.cut()
+
+
+async def test_a_conversation_that_breaks_is_logged_and_ends_its_own_connection_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.setblocking(False)
+
+        async def break_down(_: Connection) -> None:
+            await trio.lowlevel.checkpoint()
+            raise KeyError("a bug")
+
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        await Connection(stream, Limits()).converse(break_down)
+        assert theirs.recv(1) == b"", "it is closed"
+    assert [record.message for record in caplog.records] == ["a connection has failed"]
 
 
 async def test_stuck_clients_cost_neither_memory_nor_the_writers_time(tmp_path: Path) -> None:

@@ -245,6 +245,18 @@ async def test_what_nobody_foresaw_is_told_without_a_traceback_and_logged(
         (b"GET / HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 40_000 + b"\r\n\r\n", b"431"),
         (b"GET /\xff HTTP/1.1\r\nhost: localhost\r\n\r\n", b"400"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b""),
+        (b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\n\r\n", b"404"),
+        (b"CONNECT x:1 HTTP/1.1\r\nhost: localhost\r\n\r\n", b"404"),
+        (b"GET http://localhost/ HTTP/1.1\r\nhost: localhost\r\n\r\n", b"404"),
+        (b"GET / HTTP/1.0\r\n\r\n", b"403"),
+        (
+            (
+                b"GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+                b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            ),
+            b"500",
+        ),
+        (b"GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: h2c\r\nhttp2-settings: AAAA\r\n\r\n", b"101"),
     ],
 )
 async def test_what_is_no_http_ends_its_own_connection_only(

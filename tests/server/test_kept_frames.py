@@ -16,7 +16,8 @@ def states(changes: int, text: str = "") -> list[SessionState]:
     story.spawn_root()
     for _ in range(changes):
         story.commit((ROOT, EntryAppended(kind="note", data=text)))
-    found, state = [], EMPTY
+    found: list[SessionState] = []
+    state = EMPTY
     for commit in story.commits:
         state = fold_commit(state, commit)
         found.append(state)

@@ -107,8 +107,8 @@ async def test_positions_of_another_session_or_from_the_future_are_answered_with
         await session.root.ask("Hello?")
         await session.root.ask("And?")
         end = session.position
-        for asked in ({"after": end + 50}, {"after": end - 3, "uuid": "another"}, {"after": 0}):
-            (snapshot,) = await events(client, to=end, **asked)
+        for after, uuid in ((end + 50, None), (end - 3, "another"), (0, None)):
+            (snapshot,) = await events(client, to=end, after=after, uuid=uuid)
             assert "snapshot" in snapshot
         assert "snapshot" not in (await events(client, to=end, after=end - 3, uuid=session.uuid))[0]
 
@@ -138,7 +138,7 @@ async def test_the_state_at_any_position_can_be_asked_for(tmp_path: Path) -> Non
             assert [node["id"] for node in answer["tree"]] == [node.id for node in state.tree()]
         newest = (await client.get(f"{AGENT}/replay")).json()
         assert newest["position"] == session.position
-        assert await error_of(await client.get(f"{AGENT}/replay?to=0"), 404)
+        assert (await error_of(await client.get(f"{AGENT}/replay?to=0"), 404))[0] == "not_found"
 
 
 async def test_the_ends_of_commits_come_in_pages(tmp_path: Path) -> None:
@@ -225,3 +225,27 @@ async def test_a_store_that_somebody_else_writes_is_followed(tmp_path: Path) -> 
         assert [node["id"] for node in tree["tree"]] == [1]
         async with open_session(tmp_path / "work.db", "later"):
             assert (await client.get("/sessions/later/agents/1/view")).json()["position"] == 1
+
+
+async def test_a_store_that_is_replaced_ends_its_streams_and_the_next_ones_show_the_new_one(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "work.db"
+    for name in ("work.db", "new.db"):
+        async with open_session(tmp_path / name, model=TALKS) as session:
+            await session.root.ask(f"Is this {name}?")
+    async with open_server(store, port=0) as server, asking(server) as client:
+        before = (await client.get(f"{AGENT}/view")).json()
+        told = b""
+        async with client.stream("GET", f"{AGENT}/events") as response:
+            async for piece in response.aiter_raw():
+                if b"data: " not in told and b"data: " in piece:
+                    (tmp_path / "new.db").replace(store)
+                    async with open_session(store, model=TALKS) as session:
+                        await session.root.ask("And now?")
+                told += piece
+        event, data = told.decode().splitlines()[-3:-1]
+        assert event == "event: end"
+        assert '"code":"store_failed"' in data
+        after = (await client.get(f"{AGENT}/view")).json()
+    assert after["value"]["agent"]["session_uuid"] not in ("", before["value"]["agent"]["session_uuid"])
