@@ -15,6 +15,7 @@ from pi_actors import (
     open_session,
     subagent_tools,
 )
+from pi_actors.core.messages import Text
 from pi_actors.core.state import SessionState
 from pi_actors.models import ModelRequest, ScriptedModel, call, reply, stall
 from tests.session.gate import Gate
@@ -22,7 +23,8 @@ from tests.session.opened import opened
 
 
 def texts(request: ModelRequest) -> list[str]:
-    return [part.text for message in request.messages for part in message.parts if hasattr(part, "text")]
+    parts = (part for message in request.messages for part in message.parts)
+    return [part.text for part in parts if isinstance(part, Text)]
 
 
 def kinds_in(state: SessionState) -> set[str]:

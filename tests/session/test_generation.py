@@ -13,7 +13,7 @@ from pi_actors.actors.generation.messages import (
     RequestStarted,
     RetryScheduled,
 )
-from pi_actors.core.messages import Result, Text
+from pi_actors.core.messages import Call, Result, Text
 from pi_actors.models import (
     Emit,
     ModelRequest,
@@ -331,7 +331,8 @@ async def test_empty_and_repeated_call_ids_become_unique() -> None:
     async with opened(model, echo) as session:
         await session.root.ask("go")
         sent = model.requests[-1].messages
-        ids = [part.wire_id for message in sent for part in message.parts if hasattr(part, "wire_id")]
+        parts = (part for message in sent for part in message.parts)
+        ids = [part.wire_id for part in parts if isinstance(part, Call)]
         assert len(set(ids)) == 4
         assert all(ids)
         assert texts_sent(model.requests[-1]) == ["go", "a", "b", "c", "d"]
