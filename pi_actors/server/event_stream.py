@@ -60,16 +60,16 @@ class EventStream:
 
 async def _send_events(send: Send, events: Sequence[bytes], watcher: Watcher, silence_s: float) -> None:
     await send(_body(BEGINNING))
-    silent_until = trio.current_time() + silence_s
+    sent_at = trio.current_time()
     try:
         while True:
             for piece in pieces(events, PIECE_BYTES):
                 await send(_body(piece))
-                silent_until = trio.current_time() + silence_s
-            with trio.move_on_at(silent_until) as patience:
+                sent_at = trio.current_time()
+            with trio.move_on_at(sent_at + silence_s) as patience:
                 if not events:
                     await watcher.wait()
-                await trio.sleep(PAUSE_S)
+                await trio.sleep_until(sent_at + PAUSE_S)
             events = (HEARTBEAT,) if patience.cancelled_caught else await watcher.new()
     except PiActorsError as error:
         await send(_body(end_event(error)))

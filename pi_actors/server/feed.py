@@ -63,17 +63,27 @@ class Feed:
         self._tail: Tail | None = None
         self._agents: dict[ActorId, KeptFrames] = {}
 
-    async def next(self, agent: ActorId, after: Position | None, *, uuid: str | None = None) -> Batch:
+    async def next(
+        self,
+        agent: ActorId,
+        after: Position | None,
+        *,
+        uuid: str | None = None,
+        read_to: Position | None = None,
+    ) -> Batch:
         """What a viewer of *agent* is sent that has seen all up to *after* (None: nothing).
 
         *uuid*: of the session that it has seen; of another session nothing can be continued.
+        *read_to*: as far as the feed had read when the viewer last asked. Of all viewers that a
+        commit wakes only the first then looks at the log.
 
         Raises:
             NotFound: the session has no such agent.
             StoreError, SessionFailed, SessionClosed: there is nothing more to see.
         """
         async with self._lock:
-            await self._catch_up(after)
+            if read_to is None or self.read_to <= read_to:
+                await self._catch_up(after)
             if uuid is not None and uuid != self._state.uuid:
                 after = None
             frames = self._agents.get(agent)

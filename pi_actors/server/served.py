@@ -23,7 +23,7 @@ from projections.fold import iso
 from projections.replay import OpenStore
 from projections.tail import Tail
 
-LOOK_EVERY_S: Final = 0.1
+LOOK_EVERY_S: Final = 0.02
 """How often a followed session is looked at, however many watch it."""
 
 READERS_MAX: Final = 4

@@ -23,17 +23,17 @@ class FrameWatcher:
         self._agent = agent
         self._reached = after
         self._uuid = uuid
-        self._read_to: Position = 0
+        self._read_to: Position | None = None
 
     async def new(self) -> tuple[bytes, ...]:
-        batch = await self._feed.next(self._agent, self._reached, uuid=self._uuid)
+        batch = await self._feed.next(self._agent, self._reached, uuid=self._uuid, read_to=self._read_to)
         # Nobody else has run since the batch was made, so it is as of here.
         self._read_to = self._feed.read_to
         self._reached, self._uuid = batch.position, None
         return batch.events
 
     async def wait(self) -> None:
-        await self._served.news.wait_beyond(self._read_to)
+        await self._served.news.wait_beyond(self._read_to or 0)
 
 
 class TreeWatcher:
