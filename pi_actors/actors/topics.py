@@ -47,12 +47,29 @@ PROGRESS: Final = frozenset({"PartialStreamed", "ToolOutputStreamed", "ToolDetai
 """Topics whose events are superseded by what settles them."""
 
 
+_INDEXED: Final = frozenset(
+    {
+        EntryAppended,
+        ResponseSettled,
+        ToolResultSettled,
+        SubmissionPlaced,
+        SubmissionQueued,
+        SubmissionSettled,
+        RunEnded,
+        WorkEnded,
+        AgentSpawned,
+    }
+)
+
+
 def index_of(events: Iterable[tuple[Position, ActorId, Event]]) -> IndexRows:
     """The index rows of these (position, actor, event)."""
     requests: list[tuple[ActorId, str, Position, str]] = []
     settled: list[tuple[Position, Position]] = []
     entries: list[tuple[ActorId, Position]] = []
     for position, actor, event in events:
+        if type(event) not in _INDEXED:
+            continue
         match event:
             case EntryAppended() | ResponseSettled() | ToolResultSettled():
                 entries.append((actor, position))

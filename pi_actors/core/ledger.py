@@ -101,17 +101,14 @@ class Ledger:
             KernelRuleBroken: the event does not fit the actor, or breaks a rule of ownership.
             NotLive: it waits for an actor that has ended, without telling its outcome.
         """
-        match event:
-            case WorkSpawned() | AgentSpawned():
-                return self.spawn(event, cause)
-            case WaitStarted():
-                return self._wait(actor.id, event, cause)
-            case _:
-                position = self._append(actor.id, event, cause)
-                now = self.session.actors[actor.id].state
-                if isinstance(now, Quarantined):
-                    raise KernelRuleBroken(f"{type(event).__name__} does not fit the actor's state")
-                return position
+        if isinstance(event, WorkSpawned | AgentSpawned):
+            return self.spawn(event, cause)
+        if isinstance(event, WaitStarted):
+            return self._wait(actor.id, event, cause)
+        position = self._append(actor.id, event, cause)
+        if isinstance(self.session.actors[actor.id].state, Quarantined):
+            raise KernelRuleBroken(f"{type(event).__name__} does not fit the actor's state")
+        return position
 
     def _append(self, actor: ActorId, event: Event, cause: Position) -> Position:
         position = self.session.position + 1

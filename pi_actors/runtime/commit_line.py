@@ -162,13 +162,13 @@ class CommitLine:
     def _encode(self, settled: Settled) -> "_Pending":
         """The commit as rows. What cannot be encoded is refused here, before any state moves."""
         end, at_us = settled.state.position, settled.state.at_us
-        events = tuple(self._recorded(draft, end, at_us) for draft in settled.drafts)
+        events = tuple([self._recorded(draft, end, at_us) for draft in settled.drafts])
         batch = Batch(
             session=self.session_id,
             epoch=self._epoch,
             after=self.ahead.position,
             rows=[encode_row(self.session_id, event, self._topics) for event in events],
-            index=index_of((event.position, event.actor, event.event) for event in events),
+            index=index_of([(event.position, event.actor, event.event) for event in events]),
             live=settled.state.busy_agents > 0,
             at_us=at_us,
         )
