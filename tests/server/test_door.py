@@ -262,7 +262,7 @@ async def test_what_nobody_foresaw_is_told_without_a_traceback_and_logged(
 async def test_what_is_no_http_ends_its_own_connection_only(
     tmp_path: Path, request_head: bytes, status: bytes
 ) -> None:
-    async with served(tmp_path, limits=Limits(idle_s=0.3)) as (server, client):
+    async with served(tmp_path, limits=Limits(idle_s=2)) as (server, client):
         answer = await raw(server, request_head)
         assert status in answer.split(b"\r\n")[0]
         assert b"Traceback" not in answer
