@@ -37,7 +37,7 @@ from tests.session.gate import Gate
 from tests.session.opened import opened
 from tests.session.watching import events_of
 
-SEEDS = 15
+SEEDS = 200
 
 
 async def frames_to(view: View, position: int) -> list[Frame]:
