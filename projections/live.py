@@ -25,6 +25,12 @@ from pi_actors.core.messages import CallRef
 from pi_actors.core.record import Recorded
 from pi_actors.core.text import Json
 from projections.attempt import Generation, evolve_generation, generation_document, retry_document
+from projections.compactions import (
+    NO_COMPACTIONS,
+    Compactions,
+    compactions_document,
+    evolve_compactions,
+)
 from projections.fold import Document, Projection, as_json, iso
 from projections.tool_slots import Round, evolve_round, slots_document, slots_document_after
 
@@ -49,12 +55,13 @@ class UnknownCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveState(msgspec.Struct, frozen=True, kw_only=True):
-    """Four small folds side by side."""
+    """Five small folds side by side."""
 
     run: Run | None = None
     generation: Generation | None = None
     round: Round = Round()
     unknown: tuple[UnknownCall, ...] = ()
+    compactions: Compactions = NO_COMPACTIONS
 
 
 def evolve(state: LiveState, recorded: Recorded) -> LiveState:
@@ -63,14 +70,16 @@ def evolve(state: LiveState, recorded: Recorded) -> LiveState:
     generation = evolve_generation(state.generation, recorded)
     round = evolve_round(state.round, recorded)
     unknown = _evolve_unknown(state.unknown, recorded)
+    compactions = evolve_compactions(state.compactions, recorded)
     if (
         run is state.run
         and generation is state.generation
         and round is state.round
         and unknown is state.unknown
+        and compactions is state.compactions
     ):
         return state
-    return LiveState(run=run, generation=generation, round=round, unknown=unknown)
+    return LiveState(run=run, generation=generation, round=round, unknown=unknown, compactions=compactions)
 
 
 def document(state: LiveState) -> Document:
@@ -89,12 +98,12 @@ def _document(state: LiveState, tools: list[Json]) -> Document:
         "generation": generation_document(state.generation),
         "retry": retry_document(state.generation),
         "tools": tools,
-        "compactions": [],
+        "compactions": compactions_document(state.compactions),
         "unknown": [_unknown_document(call) for call in state.unknown],
     }
 
 
-LIVE: Final = Projection(name="pi.live", version=1, initial=LiveState(), evolve=evolve, document=document)
+LIVE: Final = Projection(name="pi.live", version=2, initial=LiveState(), evolve=evolve, document=document)
 
 
 def _evolve_run(run: Run | None, recorded: Recorded) -> Run | None:

@@ -10,7 +10,7 @@ from typing import Final
 import immutables
 import msgspec
 
-from pi_actors.actors.agent.messages import entry_of
+from pi_actors.actors.agent.entries import entry_of
 from pi_actors.core.ids import EntryId
 from pi_actors.core.messages import Entry
 from pi_actors.core.record import Recorded

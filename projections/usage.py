@@ -2,10 +2,10 @@
 
 ``{"models": {name: SUMS}, "tools": {name: SUMS}, "total": SUMS}`` with SUMS = ``{"responses",
 "results", "input", "output", "cache_read", "cache_write", "cost", "unpriced", "unreported"}``.
-Each response event adds once, whether it completed, failed or was aborted; so does each tool
-result that reports usage. ``cost`` is decimal text in US dollars and sums what is known: null
-where nothing is, and too low where ``unpriced`` (usage without a price) or ``unreported``
-(responses without usage) are not zero.
+Each response event adds once, whether it completed, failed or was aborted, and so does each response to
+a request for a summary and each tool result that reports usage. ``cost`` is decimal text in US dollars
+and sums what is known: null where nothing is, and too low where ``unpriced`` (usage without a price) or
+``unreported`` (responses without usage) are not zero.
 """
 
 from collections.abc import Iterable
@@ -16,6 +16,7 @@ import immutables
 import msgspec
 
 from pi_actors.actors.agent.messages import ResponseSettled, ToolResultSettled
+from pi_actors.actors.compaction.messages import SummaryFailed, SummarySettled
 from pi_actors.core.messages import Usage
 from pi_actors.core.record import Recorded
 from projections.fold import Document, Projection
@@ -60,6 +61,8 @@ def evolve(state: UsageState, recorded: Recorded) -> UsageState:
         case ResponseSettled(info=info):
             models = _add(state.models, info.model, _of_response(info.usage))
             return UsageState(models=models, tools=state.tools)
+        case SummarySettled(model=model, usage=usage) | SummaryFailed(model=model, usage=usage):
+            return UsageState(models=_add(state.models, model, _of_response(usage)), tools=state.tools)
         case ToolResultSettled(name=name, usage=Usage() as usage):
             return UsageState(models=state.models, tools=_add(state.tools, name, _of_result(usage)))
         case _:
@@ -99,7 +102,7 @@ def total(states: Iterable[UsageState]) -> Sums:
     return sums
 
 
-USAGE: Final = Projection(name="pi.usage", version=1, initial=UsageState(), evolve=evolve, document=document)
+USAGE: Final = Projection(name="pi.usage", version=2, initial=UsageState(), evolve=evolve, document=document)
 
 
 def _add(sums: SumsByName, name: str, more: Sums) -> SumsByName:

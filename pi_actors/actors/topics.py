@@ -9,6 +9,7 @@ from typing import Final
 
 from pi_actors.actors.agent import messages as agent
 from pi_actors.actors.agent.messages import (
+    CompactionStarted,
     EntryAppended,
     ResponseSettled,
     RunEnded,
@@ -17,6 +18,7 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     ToolResultSettled,
 )
+from pi_actors.actors.compaction import messages as compaction
 from pi_actors.actors.custom import messages as custom
 from pi_actors.actors.generation import messages as generation
 from pi_actors.actors.tool import messages as tool
@@ -40,6 +42,7 @@ ALL: Final[dict[str, type[Event]]] = {
     **agent.TOPICS,
     **generation.TOPICS,
     **tool.TOPICS,
+    **compaction.TOPICS,
     **custom.TOPICS,
 }
 
@@ -58,6 +61,7 @@ _INDEXED: Final = frozenset(
         RunEnded,
         WorkEnded,
         AgentSpawned,
+        CompactionStarted,
     }
 )
 
@@ -92,6 +96,9 @@ def index_of(events: Iterable[tuple[Position, ActorId, Event]]) -> IndexRows:
             case AgentSpawned():
                 if event.request_id is not None:
                     requests.append((NOBODY, event.request_id, position, "agent"))
+            case CompactionStarted():
+                if event.request_id is not None:
+                    requests.append((actor, event.request_id, event.compaction, "compaction"))
             case _:
                 pass
     return IndexRows(requests=tuple(requests), settled=tuple(settled), entries=tuple(entries))

@@ -11,8 +11,8 @@ import msgspec
 import trio
 
 from pi_actors.actors.agent.state import AgentState
-from pi_actors.actors.generation.decider import Requested
 from pi_actors.actors.generation.messages import RequestStarted
+from pi_actors.actors.generation.state import Requested
 from pi_actors.cli.models import model_of
 from pi_actors.core.errors import NotFound, UnknownName
 from pi_actors.core.ids import Position, SessionId

@@ -38,6 +38,7 @@ from pi_actors.actors.tool.messages import (
     ToolReconcileStarted,
     ToolStarted,
 )
+from pi_actors.cli.wording_compactions import WORDS as WORDS_OF_COMPACTIONS
 from pi_actors.core.decider import Event
 from pi_actors.core.instants import instant as instant_of
 from pi_actors.core.lifecycle import (
@@ -358,4 +359,5 @@ _WORDS: Final[dict[type[Event], Callable[..., str]]] = {
     ToolDetailsReported: _details,
     ToolReconcileStarted: _reconciled,
     UnknownEvent: _unknown,
+    **WORDS_OF_COMPACTIONS,
 }

@@ -31,12 +31,14 @@ class ToolFacts(msgspec.Struct, frozen=True, kw_only=True):
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     """Names of this process and the session's defaults.
 
+    ``windows``: how many tokens fit into a model's context, where that is known.
     ``instructions`` holds the default instructions where they are plain text; when they must be
     computed, ``instructions_computed`` is true and a generation prepares in an errand.
     """
 
     tools: Mapping[str, ToolFacts] = {}
     models: frozenset[str] = frozenset()
+    windows: Mapping[str, int] = {}
     default_model: str | None = None
     default_tools: tuple[str, ...] = ()
     instructions: str | None = None

@@ -36,7 +36,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 class IndexRows(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What one commit adds to the index tables. All of it can be rebuilt from the log.
 
-    ``requests``: (agent, request id, submission, "input" | "write" | "agent").
+    ``requests``: (agent, request id, what it stands for, "input" | "write" | "agent" | "compaction").
     ``settled``: (submission or actor, position of the event that settled it).
     ``entries``: (agent, entry).
     """

@@ -14,6 +14,29 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_cap_ms: int = 600_000
 
 
+class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """When and how a context is summarised, in tokens.
+
+    ``enabled``: whether it is done without being asked: at thresholds, and after an overflow.
+    ``reserve_tokens``: a context that leaves less room than this in its model's window is compacted
+    before the request is sent; one that leaves at most ``background_tokens`` more, beside it.
+    ``keep_recent_tokens``: about how much of the newest stays word for word. ``summary_tokens_max``: a
+    longer summary is cut. In a small window each of these is at most a fixed part of it, so that
+    summary and kept entries always fit (see ``actors/agent/limits.py``).
+    ``freed_min``: the part of the context, 0 to 1, that a compaction at a threshold must free; one
+    that would free less is not begun until the context has changed so that it would.
+    ``model``: the name of the model that writes summaries; None, the agent's own.
+    """
+
+    enabled: bool = True
+    reserve_tokens: int = 16_384
+    background_tokens: int = 16_384
+    keep_recent_tokens: int = 20_000
+    summary_tokens_max: int = 4_096
+    freed_min: float = 0.1
+    model: str | None = None
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A session's settings.
 
@@ -26,6 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     retry: RetrySettings = RetrySettings()
+    compaction: CompactionSettings = CompactionSettings()
     progress_ms: int = 100
     stall_ms: int = 180_000
     steer_mode: Literal["one", "all"] = "one"
@@ -45,6 +69,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             _at_least(name, getattr(self, name), 1)
         _at_least("close_ms", self.close_ms, 0)
         _at_least("retry.retries_max", self.retry.retries_max, 0)
+        for name in ("reserve_tokens", "background_tokens", "keep_recent_tokens"):
+            _at_least(f"compaction.{name}", getattr(self.compaction, name), 0)
+        _at_least("compaction.summary_tokens_max", self.compaction.summary_tokens_max, 1)
+        if not 0 <= self.compaction.freed_min <= 1:
+            raise ValueError(f"setting compaction.freed_min is {self.compaction.freed_min}; it is 0 to 1")
 
 
 def _at_least(name: str, value: int, least: int) -> None:

@@ -4,7 +4,6 @@ import msgspec
 import trio
 
 from pi_actors.actors.agent.context import derive, needed
-from pi_actors.actors.generation.decider import Requested
 from pi_actors.actors.generation.messages import (
     CheckedCall,
     Delta,
@@ -15,7 +14,7 @@ from pi_actors.actors.generation.messages import (
     WakeAt,
 )
 from pi_actors.actors.generation.partial import Partial, grow, parts_of
-from pi_actors.core.decider import Send
+from pi_actors.actors.generation.state import Requested
 from pi_actors.core.errors import InvalidValue
 from pi_actors.core.instants import instant
 from pi_actors.core.lifecycle import Choices
@@ -23,7 +22,6 @@ from pi_actors.core.messages import Blob, Call, Part, Result, Text, Thinking
 from pi_actors.core.text import normalise, split_surrogate
 from pi_actors.models.protocol import (
     CallDelta,
-    Emit,
     Model,
     ModelFailed,
     ModelRequest,
@@ -33,8 +31,8 @@ from pi_actors.models.protocol import (
     ThinkingDelta,
 )
 from pi_actors.runtime.errands import Errand
+from pi_actors.runtime.listening import listen
 from pi_actors.runtime.progress import Pacer
-from pi_actors.runtime.scopes import contained
 from pi_actors.runtime.shell import Shell
 from pi_actors.tools.schema import InvalidArguments
 
@@ -50,8 +48,8 @@ async def wake_at(shell: Shell, errand: Errand) -> None:
     assert isinstance(errand.effect, WakeAt), errand.effect
     await shell.clock.sleep_until(instant(errand.effect.due_us))
     choices, instructions = await _instructions(shell, errand)
-    prepared = Send(errand.actor, Prepared(choices=choices, instructions=instructions))
-    await shell.take_up(errand.agent, prepared)
+    prepared = Prepared(choices=choices, instructions=instructions)
+    await shell.take_up(errand.agent, errand.message(prepared))
 
 
 async def call_model(shell: Shell, errand: Errand) -> None:
@@ -153,7 +151,7 @@ def _checked(shell: Shell, call: Call) -> CheckedCall:
 
 
 class _Stream:
-    """One response on its way: what has arrived, what of it is stored, and how long it is silent."""
+    """One response on its way: what has arrived, and what of it is stored."""
 
     def __init__(self, shell: Shell, errand: Errand) -> None:
         self._shell = shell
@@ -162,7 +160,6 @@ class _Stream:
         self._buffer: list[Delta] = []
         self._halves: dict[int, str] = {}
         self.pacer = Pacer(self._flush, shell.settings.progress_ms, first_waits=True)
-        self._silence = trio.CancelScope()
 
     async def follow(self, model: Model, request: ModelRequest) -> ModelResponse:
         """Stream *request*; what arrives is buffered for the pacer to store.
@@ -170,11 +167,7 @@ class _Stream:
         Raises:
             ModelFailed: the model failed, or was silent past the stall limit.
         """
-        self._heard()
-        with self._silence:
-            return await _stream(model, request, self._emit)
-        stall_ms = self._shell.settings.stall_ms
-        raise ModelFailed("retryable", f"the model was silent for {stall_ms} ms")
+        return await listen(model, request, self._emit, stall_ms=self._shell.settings.stall_ms)
 
     def failed(self, failure: ModelFailed) -> FailAttempt:
         """The failure as a report, with what had arrived."""
@@ -187,7 +180,6 @@ class _Stream:
         )
 
     def _emit(self, delta: StreamDelta) -> None:
-        self._heard()
         stored = self._delta(delta)
         self._arrived = grow(self._arrived, (stored,))
         last = self._buffer[-1] if self._buffer else None
@@ -219,21 +211,7 @@ class _Stream:
             self._halves[part] = half
         return normalise(text)
 
-    def _heard(self) -> None:
-        self._silence.deadline = trio.current_time() + self._shell.settings.stall_ms / 1000
-
     async def _flush(self) -> None:
         deltas, self._buffer = tuple(self._buffer), []
         if any(delta.text or delta.name for delta in deltas):
             await self._errand.report(StreamPartial(deltas=deltas))
-
-
-async def _stream(model: Model, request: ModelRequest, emit: Emit) -> ModelResponse:
-    """Ask the model; whatever it raises is a failure of the world, not of its caller."""
-    try:
-        with contained():
-            return await model.stream(request, emit)
-    except ModelFailed:
-        raise
-    except Exception as error:  # the door to models that users bring
-        raise ModelFailed("fatal", f"the model raised {type(error).__name__}: {error}") from error

@@ -4,7 +4,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from pi_actors.actors.agent.messages import EntryAppended, ResponseSettled, ToolResultSettled, entry_of
+from pi_actors.actors.agent.entries import entry_of
+from pi_actors.actors.agent.messages import EntryAppended, ResponseSettled, ToolResultSettled
 from pi_actors.core.ids import EntryId, Position
 from pi_actors.core.messages import Blob, Call, Entry, Part, Result, Text, Thinking
 from pi_actors.core.record import Commit, Recorded

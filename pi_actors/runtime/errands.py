@@ -39,6 +39,10 @@ class Errand:
         """Tell the actor what happened. What was reported is stored even if the errand is cancelled."""
         return await self._line.commit(Send(self.actor, command), cause=cause)
 
+    def message(self, command: Command) -> Send:
+        """*command* to the actor, for a commit of several."""
+        return Send(self.actor, command)
+
     @property
     def state(self) -> object:
         """The actor's shown state; None once it is terminal and forgotten."""

@@ -11,6 +11,8 @@ import trio
 from pi_actors.actors.agent.decider import KIND as AGENT
 from pi_actors.actors.agent.messages import PlaceInbox
 from pi_actors.actors.agent.state import AgentState
+from pi_actors.actors.compaction.decider import KIND as COMPACTION
+from pi_actors.actors.compaction.messages import RepeatAt, Summarise
 from pi_actors.actors.custom.decider import KIND as CUSTOM
 from pi_actors.actors.custom.messages import RunStep
 from pi_actors.actors.generation.decider import KIND as GENERATION
@@ -39,6 +41,7 @@ from pi_actors.runtime.scopes import background
 from pi_actors.runtime.shell import Handles, Shell
 from pi_actors.runtime.stepping import abort_step, run_step, why_blocked
 from pi_actors.runtime.store import LiveStore
+from pi_actors.runtime.summarising import repeat_at, summarise
 from pi_actors.runtime.waiting import Waits
 from pi_actors.storage.codec import decode_row
 from pi_actors.tools.environment import EnvFactory
@@ -46,7 +49,7 @@ from pi_actors.tools.environment import EnvFactory
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-KINDS: Kinds = {kind.name: kind for kind in (AGENT, GENERATION, TOOL, CUSTOM)}
+KINDS: Kinds = {kind.name: kind for kind in (AGENT, GENERATION, TOOL, COMPACTION, CUSTOM)}
 
 
 class LiveSession:
@@ -180,7 +183,7 @@ class LiveSession:
             effect.due_us
             for actor in self.line.shown.actors.values()
             for effect in owed(actor, KINDS)
-            if isinstance(effect, WakeAt | RunStep) and self._may_start(actor, effect)
+            if isinstance(effect, WakeAt | RepeatAt | RunStep) and self._may_start(actor, effect)
         ]
         return min((due_us for due_us in deadlines if due_us is not None), default=None)
 
@@ -291,5 +294,7 @@ def _handlers(live: LiveSession) -> dict[type[Effect], Handler]:
         CallModel: partial(call_model, shell),
         RunTool: partial(run_tool, shell),
         ReconcileTool: partial(reconcile_tool, shell),
+        Summarise: partial(summarise, shell),
+        RepeatAt: partial(repeat_at, shell),
         RunStep: partial(run_step, shell),
     }

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from pi_actors.actors.agent.messages import RecoverRun, ReleaseRun, RunEnded, RunGivenUp, RunRecovered
 from pi_actors.actors.agent.state import AgentState
+from pi_actors.actors.compaction.decider import Asking
+from pi_actors.actors.compaction.messages import RepeatAt
 from pi_actors.actors.custom.decider import CustomState
 from pi_actors.actors.custom.messages import RunStep
 from pi_actors.actors.generation.messages import WakeAt
@@ -105,7 +107,9 @@ def is_in_background(state: SessionState, actor: Actor) -> bool:
 
 def _waits(effect: Effect) -> bool:
     """Whether the effect begins with waiting for a stored deadline."""
-    return isinstance(effect, WakeAt) or (isinstance(effect, RunStep) and effect.due_us is not None)
+    return isinstance(effect, WakeAt | RepeatAt) or (
+        isinstance(effect, RunStep) and effect.due_us is not None
+    )
 
 
 def _last_step(actor: Actor) -> Position:
@@ -114,6 +118,8 @@ def _last_step(actor: Actor) -> Position:
         case AgentState(last_step=last_step):
             return last_step
         case CustomState(step=step) if step > actor.id:
+            return step
+        case Asking(step=step):
             return step
         case _:
             return 0

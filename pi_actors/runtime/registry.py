@@ -173,6 +173,7 @@ class Registry:
         return Catalog(
             tools={name: tool.facts() for name, tool in self.tools.items()},
             models=frozenset(self.models),
+            windows={name: window for name, model in self.models.items() if (window := model.context_window)},
             default_model=self._default_model,
             default_tools=self._default_tools,
             instructions=text,

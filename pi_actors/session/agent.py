@@ -8,6 +8,7 @@ import msgspec
 
 from pi_actors.actors.agent.messages import (
     AbortAgent,
+    Compact,
     Configure,
     EntryDraft,
     ReleaseInbox,
@@ -120,6 +121,28 @@ class Agent:
         entry = EntryDraft(kind="pi.reset", messages=messages, head_self=True)
         return await self._admit(SubmitWrite(entry=entry), "write", None)
 
+    async def compact(self, instructions: str | None = None, *, request_id: str | None = None) -> ActorId:
+        """Begin to summarise the older part of the context, and return the id of the actor that does.
+
+        ``session.wait_actor`` tells how it ends. The summary is placed at once if no run is active, else
+        at the next boundary; history stays in the log. *instructions*: what the summary should mind.
+
+        It ends completed with the reason ``nothing_to_compact`` where what could be left out is too
+        little, with ``stale`` where the context has moved on meanwhile, and failed where no model
+        could write the summary; in all three the context is as it was.
+
+        Raises:
+            CommandRefused: the request id was used for something else.
+        """
+        if instructions is not None:
+            instructions = clean_text(instructions, "the instructions")
+        request_id = checked_request_id(request_id)
+        command = Compact(instructions=instructions, request_id=request_id)
+        if request_id is None:
+            return await self._begin(command)
+        async with self._session.request(self.id, request_id, "compaction") as known:
+            return known if known is not None else await self._begin(command)
+
     async def abort(self, *, background: bool = False) -> None:
         """Withdraw queued inputs, stop everything ordinary below, and return when idle.
 
@@ -146,9 +169,7 @@ class Agent:
         """
         self._session.live.registry.check_kind(kind.name)
         born = kind.start(state, name=name or "")
-        reply = await self._commit(msgspec.structs.replace(born, background=background))
-        assert isinstance(reply, Spawned), reply
-        return reply.id
+        return await self._begin(msgspec.structs.replace(born, background=background))
 
     async def release(self) -> None:
         """Let a held inbox go on."""
@@ -225,6 +246,12 @@ class Agent:
         number = id.submission if isinstance(id, Submitted) else id
         assert isinstance(number, int), id
         return Submission(self._session, number, self.id)
+
+    async def _begin(self, command: Command) -> ActorId:
+        """Have an actor spawned, and return its id."""
+        reply = await self._commit(command)
+        assert isinstance(reply, Spawned), reply
+        return reply.id
 
     async def _commit(self, command: Command) -> msgspec.Struct | None:
         line = self._session.live.line

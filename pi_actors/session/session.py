@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 import trio
 
@@ -26,6 +26,7 @@ from pi_actors.session.submission import Submission
 from pi_actors.session.tree import nodes_of
 from pi_actors.session.values import checked_request_id
 from pi_actors.session.views import Views
+from pi_actors.storage.log import RequestKind
 from pi_actors.tools.tool import Tool
 from projections.pacing import View
 from projections.session import SessionState as FoldedState
@@ -137,7 +138,9 @@ class Session:
         require(self.live.line.shown, agent_id)
         log = self.live.store.log
         found = await self.live.read(log.find_request, self.id, agent_id, request_id)
-        return None if found is None else Submission(self, found[0], agent_id)
+        if found is None or found[1] not in ("input", "write"):
+            return None
+        return Submission(self, found[0], agent_id)
 
     async def abort_actor(self, actor_id: ActorId) -> Literal["marked", "terminal"]:
         """Ask a work actor, and everything ordinary below it, to stop.
@@ -228,7 +231,7 @@ class Session:
 
     @asynccontextmanager
     async def request(
-        self, agent: ActorId, request_id: str, kind: Literal["input", "write", "agent"]
+        self, agent: ActorId, request_id: str, kind: RequestKind
     ) -> AsyncGenerator[Position | None]:
         """Hold the request id for the time of the body and tell what has used it before.
 
@@ -245,7 +248,7 @@ class Session:
             if lock.users == 0:
                 self._requests.pop((agent, request_id), None)
 
-    async def _known(self, agent: ActorId, request_id: str, kind: str) -> Position | None:
+    async def _known(self, agent: ActorId, request_id: str, kind: RequestKind) -> Position | None:
         # A caller that was cancelled has let go of the id while its commit is still on its way.
         await self.live.line.settle_down()
         self.live.line.check_open()
@@ -255,9 +258,17 @@ class Session:
             return None
         if found[1] != kind:
             raise CommandRefused(
-                f"request id {request_id!r} was used for {found[1]} {found[0]}, not for an {kind}"
+                f"request id {request_id!r} was used for {found[1]} {found[0]}, not for {_AN[kind]}"
             )
         return found[0]
+
+
+_AN: Final[dict[RequestKind, str]] = {
+    "input": "an input",
+    "write": "a write",
+    "agent": "an agent",
+    "compaction": "a compaction",
+}
 
 
 class _RequestLock:

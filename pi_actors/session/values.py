@@ -53,16 +53,20 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REQUEST_ID_MAX: Final = 500
+RESERVED_PREFIX: Final = "pi.compaction:"
+"""The request id of the write that places a compaction's summary begins so."""
 
 
 def checked_request_id(request_id: str | None) -> str | None:
     """The request id as it is stored.
 
     Raises:
-        CommandRefused: it is no text of 1 to 500 characters.
+        CommandRefused: it is no text of 1 to 500 characters, or one of the runtime's own.
     """
     if request_id is None:
         return None
     if not isinstance(cast(object, request_id), str) or not 0 < len(request_id) <= REQUEST_ID_MAX:
         raise CommandRefused(f"a request id is text of 1 to {REQUEST_ID_MAX} characters, not {request_id!r}")
+    if request_id.startswith(RESERVED_PREFIX):
+        raise CommandRefused(f"request ids that begin with {RESERVED_PREFIX!r} are the runtime's own")
     return normalise(request_id)

@@ -23,8 +23,13 @@ PAGE_ROWS: Final = 2_000
 PAGE_BYTES: Final = 8 * 1024 * 1024
 """It returns no more rows once they take this much, so that a reader's memory is bounded, too."""
 
-RequestKind: TypeAlias = Literal["input", "write", "agent"]
-REQUEST_KINDS: Final[dict[str, RequestKind]] = {"input": "input", "write": "write", "agent": "agent"}
+RequestKind: TypeAlias = Literal["input", "write", "agent", "compaction"]
+REQUEST_KINDS: Final[dict[str, RequestKind]] = {
+    "input": "input",
+    "write": "write",
+    "agent": "agent",
+    "compaction": "compaction",
+}
 
 
 class Row(NamedTuple):
@@ -111,7 +116,7 @@ class LogReader(Protocol):
     def find_request(
         self, session: SessionId, agent: ActorId, request_id: str
     ) -> tuple[Position, RequestKind] | None:
-        """The submission (or agent) that used the request id within *agent*; agent 0: the session."""
+        """What used the request id within *agent* (0: the session): a submission, an agent, a compaction."""
         ...
 
     def find_settled(self, session: SessionId, id: Position) -> Position | None:

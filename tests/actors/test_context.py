@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from pi_actors.actors.agent.context import derive, needed
 from pi_actors.actors.agent.decider import KIND as AGENT
+from pi_actors.actors.agent.entries import entry_of
 from pi_actors.actors.agent.messages import (
     EntryAppended,
     ResponseSettled,
     RunStarted,
     SubmissionPlaced,
     ToolResultSettled,
-    entry_of,
 )
 from pi_actors.actors.agent.state import AgentState, EntryMeta
 from pi_actors.core.decider import Birth, Event

@@ -14,8 +14,8 @@ from pi_actors.actors.agent.messages import AbortAgent, PlaceInbox, Submit
 from pi_actors.actors.agent.state import AgentState
 from pi_actors.actors.custom.decider import CustomState
 from pi_actors.actors.custom.messages import Advance, Finish, WorkResumed
-from pi_actors.actors.generation.decider import Requested
 from pi_actors.actors.generation.messages import FailAttempt, ReceiveResponse
+from pi_actors.actors.generation.state import Requested
 from pi_actors.core.catalog import Catalog
 from pi_actors.core.commit import Circumstances, Settled, run_to_rest, spawn_agent
 from pi_actors.core.decider import (

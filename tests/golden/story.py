@@ -31,6 +31,7 @@ from pi_actors.testing.clock import START
 from pi_actors.tools import subagent_tool
 from tests.crash.killed import stored
 
+SUMMARIES: Sequence[Item] = ([fail("overloaded"), reply("They talked.")], reply("They went on talking."))
 SETTINGS = Settings(retry=RetrySettings(first_ms=500), recoveries_max=1)
 
 
@@ -121,9 +122,9 @@ def answer(request: ModelRequest, *, falters: bool) -> Item:
 
 @asynccontextmanager
 async def opened(
-    log: Log, folder: Path, clock: TrioClock, *, falters: bool = False
+    log: Log, folder: Path, clock: TrioClock, *, falters: bool = False, window: int = 200_000
 ) -> AsyncGenerator[Session]:
-    """The story's session, in a process whose model may falter."""
+    """The story's session, in a process whose model may falter, and has a *window* of so many tokens."""
 
     def script(request: ModelRequest) -> Item:
         return answer(request, falters=falters)
@@ -132,7 +133,7 @@ async def opened(
         open_store(log) as store,
         open_session(
             store,
-            model=ScriptedModel(script, chunk_ms=60),
+            model=ScriptedModel(script, chunk_ms=60, context_window=window, summaries=SUMMARIES),
             tools=tools(folder),
             actors=KINDS,
             instructions="Be brief.",
@@ -162,6 +163,7 @@ async def tell(log: Log, folder: Path) -> None:
     await _live_well(log, folder, clock)
     await _die_and_come_back(log, folder, clock)
     await _give_up(log, folder, clock)
+    await _talk_at_length(log, folder, clock)
 
 
 async def _live_well(log: Log, folder: Path, clock: TrioClock) -> None:
@@ -205,3 +207,15 @@ async def _give_up(log: Log, folder: Path, clock: TrioClock) -> None:
         assert (await refused.wait()).reason == "model_error"
         await session.root.release()
         await session.root.ask("well?")
+
+
+async def _talk_at_length(log: Log, folder: Path, clock: TrioClock) -> None:
+    async with opened(log, folder, clock, window=240) as session:
+        root = session.root
+        await root.ask("long " * 40)
+        assert (await session.wait_actor(await root.compact("Mind the order."))).status == "completed"
+        for _ in range(4):
+            await root.ask("longer " * 40)
+        await root.reset("Something else.")
+        await root.ask("longest " * 110)
+        await root.wait_idle()

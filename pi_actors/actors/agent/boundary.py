@@ -1,8 +1,10 @@
 """Boundaries: the moments at which what waits in the inbox is placed.
 
 After a tool round: all writes, then steers. At a run's end: writes, steers, follow-ups; the inputs
-selected there start the next run. Items of a mode go in the order they came, one per boundary or
-all of them. Each item is judged against the transcript as the items before it have left it.
+selected there start the next run. Before a request that has waited for a compaction: as after a tool
+round, and follow-ups too where the run has asked for nothing yet. Items of a mode go in the order
+they came, one per boundary or all of them. Each item is judged against the transcript as the items
+before it have left it.
 """
 
 from typing import Literal
@@ -77,6 +79,23 @@ def pass_tools(draft: Draft) -> None:
     for item in _selected(draft, "steer", draft.at.settings.steer_mode):
         _place(draft, item)
     draft.start_turn()
+
+
+def pass_compaction(draft: Draft) -> None:
+    """The boundary before a request that waited for a compaction: what came meanwhile goes with it.
+
+    A reset would end the run, so with one in the inbox all waits for the next boundary.
+    """
+    run, settings = draft.state.run, draft.at.settings
+    assert run is not None, "only a run waits for a compaction"
+    if any(item.entry.kind == "pi.reset" for item in draft.state.inbox):
+        return
+    _place_writes(draft)
+    items = _selected(draft, "steer", settings.steer_mode)
+    if run.response is None:
+        items += _selected(draft, "follow_up", settings.follow_up_mode)
+    for item in items:
+        _place(draft, item)
 
 
 def pass_end(draft: Draft) -> None:
@@ -161,6 +180,7 @@ def _place(draft: Draft, item: InboxItem) -> None:
         EntryAppended(
             kind=entry.kind,
             messages=entry.messages,
+            by=entry.by,
             data=entry.data,
             head=placed if entry.head_self else entry.head,
         )

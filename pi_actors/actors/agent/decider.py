@@ -10,11 +10,26 @@ from typing import assert_never
 import msgspec
 
 from pi_actors.actors.agent import messages
-from pi_actors.actors.agent.boundary import Draft, end_run, pass_end, pass_tools, start_turn
+from pi_actors.actors.agent.boundary import (
+    Draft,
+    end_run,
+    pass_compaction,
+    pass_end,
+    pass_tools,
+    start_turn,
+)
+from pi_actors.actors.agent.compacting import (
+    compact,
+    compaction_ended,
+    make_room,
+    place_summary,
+    relieve_overflow,
+)
 from pi_actors.actors.agent.messages import (
     AbortAgent,
     AgentCommand,
     AgentConfigured,
+    Compact,
     Configure,
     EntryAppended,
     EntryDraft,
@@ -22,9 +37,11 @@ from pi_actors.actors.agent.messages import (
     ItemMode,
     OpenRequest,
     PlaceInbox,
+    PlaceSummary,
     RecoverRun,
     ReleaseInbox,
     ReleaseRun,
+    RelieveOverflow,
     ResponseSettled,
     RunGivenUp,
     RunRecovered,
@@ -41,13 +58,15 @@ from pi_actors.actors.agent.messages import (
     Withdraw,
     Withdrawal,
 )
-from pi_actors.actors.agent.state import AgentState, Run, evolve, initial
+from pi_actors.actors.agent.state import AgentState, Run, evolve, initial, text_digest
+from pi_actors.actors.compaction.messages import KIND as COMPACTION_KIND
 from pi_actors.actors.generation.messages import KIND as GENERATION_KIND
 from pi_actors.actors.generation.messages import RequestOpened, ResponsePlaced
 from pi_actors.core.decider import NOTHING, AbortedAbove, At, Decision, Effect, Ended, Event, Kind, Send
 from pi_actors.core.errors import AgentBusy, CommandRefused
 from pi_actors.core.ids import Position, SubmissionId
 from pi_actors.core.messages import Call, Message, Part, Text
+from pi_actors.core.tokens import text_tokens
 
 
 def decide(state: AgentState, command: AgentCommand, at: At) -> Decision:
@@ -71,12 +90,20 @@ def decide(state: AgentState, command: AgentCommand, at: At) -> Decision:
             return Decision(events=_withdraw_inputs(state))
         case PlaceInbox():
             return _place_inbox(state, at)
+        case Compact():
+            return compact(state, command, at)
         case OpenRequest():
             return _open_request(state, command, at)
+        case RelieveOverflow():
+            return relieve_overflow(state, command, at)
+        case PlaceSummary():
+            return place_summary(state, command)
         case SettleResponse():
             return _settle_response(state, command, at)
         case SettleCall():
             return _settle_call(state, command)
+        case Ended() if command.kind == COMPACTION_KIND:
+            return compaction_ended(state, command)
         case Ended():
             return _turn_ended(state, command, at)
         case RecoverRun():
@@ -164,21 +191,32 @@ def _place_inbox(state: AgentState, at: At) -> Decision:
 
 
 def _open_request(state: AgentState, command: OpenRequest, at: At) -> Decision:
-    """Append the instructions where they changed, and tell what the context now reaches to."""
+    """Make the transcript ready: what waited for a compaction, room where it is short, instructions."""
     if state.run is None:
         return NOTHING
-    events: tuple[Event, ...] = ()
-    cutoff = state.entries[-1].id
-    said = None if state.system is None else state.system[1]
-    wanted = command.system
-    if wanted is None and said is not None:
-        wanted = _WITHDRAWN
-    if wanted is not None and wanted != said:
-        message = Message(role="system", parts=(Text(text=wanted),))
-        events = (EntryAppended(kind="pi.system", messages=(message,), by=command.generation),)
-        cutoff = at.position
+    draft = Draft(state, at)
+    if command.compacted:
+        pass_compaction(draft)
+    text = _unsaid(draft.state, command.system)
+    planned = 0 if text is None else text_tokens(text)
+    if not command.compacted and make_room(draft, command, planned):
+        return draft.decision()
+    if text is not None:
+        message = Message(role="system", parts=(Text(text=text),))
+        draft.add(EntryAppended(kind="pi.system", messages=(message,), by=command.generation))
+    cutoff = max(meta.id for meta in draft.state.entries)
     opened = RequestOpened(cutoff=cutoff, turn=state.turn, choices=command.choices)
-    return Decision(events=events, messages=(Send(command.generation, opened),))
+    draft.messages.append(Send(command.generation, opened))
+    return draft.decision()
+
+
+def _unsaid(state: AgentState, wanted: str | None) -> str | None:
+    """The instructions to append so that *wanted* is in force; None where it is."""
+    if wanted is None and state.system is not None:
+        wanted = _WITHDRAWN
+    if wanted is None or (state.system is not None and state.system[1] == text_digest(wanted)):
+        return None
+    return wanted
 
 
 _WITHDRAWN = "The earlier instructions no longer apply."

@@ -7,21 +7,19 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from pi_actors.actors.compaction.messages import Trigger
 from pi_actors.actors.generation.messages import CheckedCall
 from pi_actors.core.decider import AbortedAbove, Ended, Event
 from pi_actors.core.errors import UnansweredReason
 from pi_actors.core.ids import NOBODY, ActorId, EntryId, Position, SubmissionId
-from pi_actors.core.instants import instant
 from pi_actors.core.lifecycle import AgentSpawned, Choices
 from pi_actors.core.messages import (
     Blob,
     CallRef,
     Diagnostic,
-    Entry,
     Message,
     Part,
     ResponseInfo,
-    Result,
     Text,
     Usage,
 )
@@ -47,6 +45,7 @@ class EntryDraft(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like
     data: Json = None
     head: EntryId | None = None
     head_self: bool = False
+    by: ActorId = NOBODY
 
 
 class SubmissionQueued(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -155,6 +154,30 @@ class InboxReleased(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A held inbox goes on."""
 
 
+class CompactionStarted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A compaction that the agent owns directly has begun: the actor ``compaction``."""
+
+    compaction: ActorId
+    trigger: Trigger
+    request_id: str | None = None
+
+
+class CompactionEnded(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A compaction that the agent owned directly is over, one way or another."""
+
+    compaction: ActorId
+
+
+class CompactionSkipped(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The context, of about ``tokens``, is too large, but a compaction would free too little of it.
+
+    Said once; no compaction is begun at a threshold until one would free enough.
+    """
+
+    tokens: int
+    freed_tokens: int
+
+
 AgentEvent: TypeAlias = (
     AgentSpawned
     | AgentConfigured
@@ -170,6 +193,9 @@ AgentEvent: TypeAlias = (
     | RunGivenUp
     | RunReleased
     | InboxReleased
+    | CompactionStarted
+    | CompactionEnded
+    | CompactionSkipped
 )
 
 # Commands of callers.
@@ -212,6 +238,13 @@ class ReleaseInbox(msgspec.Struct, frozen=True, kw_only=True):
     """Let a held inbox go on."""
 
 
+class Compact(msgspec.Struct, frozen=True, kw_only=True):
+    """Summarise the older part of the context. Answers Spawned."""
+
+    instructions: str | None = None
+    request_id: str | None = None
+
+
 class Submitted(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Answers Submit and SubmitWrite."""
 
@@ -248,11 +281,33 @@ class ReleaseRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A generation has prepared; ``system`` is the instructions its request needs in context."""
+    """A generation has prepared; ``system`` is the instructions its request needs in context.
+
+    ``compacted``: it has waited for a compaction, and is not to wait for another one.
+    """
 
     generation: ActorId
     choices: Choices
     system: str | None
+    compacted: bool = False
+
+
+class RelieveOverflow(msgspec.Struct, frozen=True, kw_only=True):
+    """A generation's request was refused as too large, with ``error``: compact, if that can help."""
+
+    generation: ActorId
+    model: str
+    error: str
+
+
+class PlaceSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A compaction has its summary, to stand before entry ``keep_from``."""
+
+    compaction: ActorId
+    trigger: Trigger
+    keep_from: EntryId
+    tokens: int
+    text: str
 
 
 class SettleResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -277,10 +332,13 @@ AgentCommand: TypeAlias = (
     | Configure
     | AbortAgent
     | ReleaseInbox
+    | Compact
     | PlaceInbox
     | RecoverRun
     | ReleaseRun
     | OpenRequest
+    | RelieveOverflow
+    | PlaceSummary
     | SettleResponse
     | SettleCall
     | AbortedAbove
@@ -302,69 +360,12 @@ TOPICS: Final[dict[str, type[Event]]] = {
     "RunGivenUp": RunGivenUp,
     "RunReleased": RunReleased,
     "InboxReleased": InboxReleased,
+    "CompactionStarted": CompactionStarted,
+    "CompactionEnded": CompactionEnded,
+    "CompactionSkipped": CompactionSkipped,
 }
 
 
 def is_done_at_once(event: Event) -> bool:
     """Whether *event* admits a write that is thereby done: it settles itself, and no index says so."""
     return isinstance(event, SubmissionPlaced) and event.mode == "write" and event.submission == 0
-
-
-def entry_of(event: Event, *, position: Position, agent: ActorId, at_us: int) -> Entry | None:
-    """The entry that *event* put into *agent*'s transcript, or None."""
-    at = instant(at_us)
-    match event:
-        case EntryAppended():
-            return Entry(
-                id=position,
-                agent=agent,
-                kind=event.kind,
-                at=at,
-                by=event.by,
-                head=event.head,
-                messages=event.messages,
-                data=event.data,
-            )
-        case ResponseSettled():
-            messages = (Message(role="assistant", parts=event.parts),) if event.parts else ()
-            data = msgspec.to_builtins(event.info)
-            return Entry(
-                id=position,
-                agent=agent,
-                kind="pi.assistant",
-                at=at,
-                by=event.by,
-                messages=messages,
-                data=data,
-            )
-        case ToolResultSettled():
-            return Entry(
-                id=position,
-                agent=agent,
-                kind="pi.tool-result",
-                at=at,
-                by=event.by,
-                messages=(_result_message(event),),
-                data=_result_data(event),
-            )
-        case _:
-            return None
-
-
-def _result_message(event: ToolResultSettled) -> Message:
-    result = Result(
-        call=event.call, content=event.content, is_error=event.is_error, diagnostics=event.diagnostics
-    )
-    return Message(role="tool", parts=(result,))
-
-
-def _result_data(event: ToolResultSettled) -> Json:
-    data: dict[str, Json] = {
-        "tool": event.name,
-        "diagnostics": [msgspec.to_builtins(remark) for remark in event.diagnostics],
-    }
-    if event.details is not None:
-        data["details"] = event.details
-    if event.duration_ms is not None:
-        data["duration_ms"] = event.duration_ms
-    return data

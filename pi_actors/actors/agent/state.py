@@ -3,6 +3,7 @@
 Bodies of entries are not here; they are read from the log by position when a request is built.
 """
 
+import hashlib
 from typing import Final, TypeAlias
 
 import msgspec
@@ -10,6 +11,9 @@ import msgspec
 from pi_actors.actors.agent.messages import (
     AgentConfigured,
     AgentEvent,
+    CompactionEnded,
+    CompactionSkipped,
+    CompactionStarted,
     EntryAppended,
     EntryDraft,
     InboxReleased,
@@ -25,7 +29,8 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     ToolResultSettled,
 )
-from pi_actors.core.chunks import Chunks, chunks_of, grow_chunks, items_of
+from pi_actors.actors.agent.transcript import SENT, Context, EntryMeta, appended, responded, resulted
+from pi_actors.core.chunks import items_of
 from pi_actors.core.decider import Birth, Quarantined
 from pi_actors.core.errors import UnansweredReason
 from pi_actors.core.ids import ActorId, EntryId, Position, SubmissionId
@@ -34,15 +39,6 @@ from pi_actors.core.messages import Call, CallRef, Text
 
 HOLDING: Final[frozenset[UnansweredReason]] = frozenset({"no_model", "model_error", "recovery_exhausted"})
 """Ends of a run that would hit the next input too, so the inbox is held."""
-
-
-class EntryMeta(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
-    """What the active context knows of an entry. ``sent``: it goes to models."""
-
-    id: EntryId
-    sent: bool = True
-    heads: bool = False
-    wire_ids: tuple[str, ...] = ()
 
 
 class InboxItem(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
@@ -84,18 +80,24 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 class AgentState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An agent. ``turn``: responses settled as an answer or as calls. ``system``: the instructions
-    in context, by their entry and text. ``last_step``: where the last real progress was stored.
+    in context, by their entry and digest. ``last_step``: where the last real progress was stored.
+    ``counted``: the newest response since the context's start that came with a count, and how many
+    tokens the context had with it. ``compactions``: the live ones that the agent owns directly.
+    ``skipped``: it was said that the context is too large and a compaction would not help.
     """
 
     id: ActorId
     choices: Choices
-    context: Chunks[EntryMeta] = ()
+    context: Context = ()
     system: tuple[EntryId, str] | None = None
     turn: int = 0
     inbox: tuple[InboxItem, ...] = ()
     held: UnansweredReason | None = None
     run: Run | None = None
     last_step: Position = 0
+    counted: tuple[EntryId, int] | None = None
+    compactions: tuple[ActorId, ...] = ()
+    skipped: bool = False
 
     @property
     def entries(self) -> tuple[EntryMeta, ...]:
@@ -128,6 +130,14 @@ def evolve(state: AgentState, position: Position, event: AgentEvent) -> Evolved:
             return msgspec.structs.replace(state, choices=event.choices, held=None)
         case InboxReleased():
             return msgspec.structs.replace(state, held=None)
+        case CompactionStarted():
+            compactions = (*state.compactions, event.compaction)
+            return msgspec.structs.replace(state, compactions=compactions)
+        case CompactionEnded():
+            compactions = tuple(id for id in state.compactions if id != event.compaction)
+            return msgspec.structs.replace(state, compactions=compactions)
+        case CompactionSkipped():
+            return msgspec.structs.replace(state, skipped=True)
         case AgentSpawned():
             return Quarantined(position=position, event="AgentSpawned")
         case RunStarted() if state.run is None:
@@ -179,48 +189,60 @@ def _without(inbox: tuple[InboxItem, ...], submission: SubmissionId) -> tuple[In
 
 
 def _appended(state: AgentState, position: Position, event: EntryAppended) -> AgentState:
-    context, system = state.context, state.system
-    meta = EntryMeta(id=position, heads=event.head is not None)
-    if event.head is None:
-        context = grow_chunks(context, meta)
-    else:
-        head = event.head
-        kept = (entry for entry in state.entries if entry.id >= head and not entry.heads)
-        entries = (meta, *kept)
-        context = chunks_of(entries)
-        if system is not None and all(entry.id != system[0] for entry in entries):
-            system = None
+    context = appended(state.context, position, event)
     if event.kind == "pi.system":
-        text = "".join(_texts(event))
-        system = (position, text)
-    return msgspec.structs.replace(state, context=context, system=system)
+        return msgspec.structs.replace(state, context=context, system=(position, said(event)))
+    if event.head is None:
+        return msgspec.structs.replace(state, context=context)
+    system = state.system
+    if system is not None and all(entry.id != system[0] for entry in items_of(context)):
+        system = None
+    return msgspec.structs.replace(
+        state,
+        context=context,
+        system=system,
+        counted=None,
+        skipped=False,
+        last_step=position if event.kind == "pi.compaction" else state.last_step,
+    )
 
 
-def _texts(event: EntryAppended) -> list[str]:
-    return [part.text for message in event.messages for part in message.parts if isinstance(part, Text)]
+def said(event: EntryAppended) -> str:
+    """A digest of the text of the event's messages."""
+    parts = (part for message in event.messages for part in message.parts)
+    return text_digest("".join(part.text for part in parts if isinstance(part, Text)))
+
+
+def text_digest(text: str) -> str:
+    """Stands for *text* where only its equality matters."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _responded(state: AgentState, run: Run, position: Position, event: ResponseSettled) -> AgentState:
-    sent = event.info.stop in ("answer", "calls", "length")
-    calls = tuple(part for part in event.parts if isinstance(part, Call)) if sent else ()
-    meta = EntryMeta(id=position, sent=sent, wire_ids=tuple(call.wire_id for call in calls))
-    if sent:
-        run = msgspec.structs.replace(
-            run,
-            response=position,
-            calls=len(calls) if event.info.stop == "calls" else 0,
-            open_calls=tuple(
-                OpenCall(call=CallRef(entry=position, index=call.index), name=call.name) for call in calls
-            ),
-            terminating=0,
-            add_tools=(),
-        )
+    context = responded(state.context, position, event)
+    last_step = state.last_step if event.info.stop == "aborted" else position
+    if event.info.stop not in SENT:
+        return msgspec.structs.replace(state, context=context, last_step=last_step)
+    calls = tuple(part for part in event.parts if isinstance(part, Call))
+    run = msgspec.structs.replace(
+        run,
+        response=position,
+        calls=len(calls) if event.info.stop == "calls" else 0,
+        open_calls=tuple(
+            OpenCall(call=CallRef(entry=position, index=call.index), name=call.name) for call in calls
+        ),
+        terminating=0,
+        add_tools=(),
+    )
+    usage = event.info.usage
+    tokens = 0 if usage is None else usage.input + usage.output
     return msgspec.structs.replace(
         state,
-        context=grow_chunks(state.context, meta),
-        turn=state.turn + 1 if sent else state.turn,
+        context=context,
+        turn=state.turn + 1,
         run=run,
-        last_step=state.last_step if event.info.stop == "aborted" else position,
+        last_step=last_step,
+        counted=(position, tokens) if tokens else state.counted,
     )
 
 
@@ -233,7 +255,7 @@ def _resulted(state: AgentState, run: Run, position: Position, event: ToolResult
     )
     return msgspec.structs.replace(
         state,
-        context=grow_chunks(state.context, EntryMeta(id=position)),
+        context=resulted(state.context, position, event),
         run=run,
         last_step=position if event.own else state.last_step,
     )

@@ -1,11 +1,10 @@
-"""What a response amounts to, and when a failed one is tried again."""
+"""What a response amounts to."""
 
 import hashlib
 from collections.abc import Iterable
 from typing import Literal
 
 from pi_actors.actors.generation.messages import FailAttempt, ReceiveResponse
-from pi_actors.core.decider import At
 from pi_actors.core.messages import Call, Text
 
 
@@ -35,19 +34,6 @@ def cut_short(response: ReceiveResponse) -> FailAttempt:
         provider=response.provider,
         provider_model=response.provider_model,
     )
-
-
-def retry_due_us(attempt: int, retry_after_ms: int | None, at: At) -> int:
-    """When to try again after failed *attempt*: the provider's hint (capped), or backoff.
-
-    The backoff doubles from ``first_ms`` up to ``cap_ms``; chance takes up to half of it away.
-    """
-    retry = at.settings.retry
-    backoff_ms = min(retry.cap_ms, retry.first_ms << (attempt - 1))
-    wait_ms = backoff_ms * (1 - at.chance / 2)
-    if retry_after_ms is not None:
-        wait_ms = max(wait_ms, min(retry_after_ms, retry.retry_after_cap_ms))
-    return at.now_us + round(wait_ms * 1000)
 
 
 def digest_of(digests: Iterable[str]) -> str:

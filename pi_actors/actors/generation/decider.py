@@ -1,30 +1,31 @@
 """One turn of an agent: prepare, ask, classify, run the calls, end.
 
     Preparing ──▶ Requested ──▶ InRound ──▶ (ended)
-        ▲             │ retryable failure
-        └── Retrying ◀┘
+     ▲  │ ▲           │ retryable failure
+     │  │ └─ Retrying ◀┤
+     │  ▼ too large    │ refused as too large, once
+    Compacting ◀───────┘
 
 Every response and every failed attempt becomes an entry of the agent; what the agent does after
 the turn is its own business.
 """
 
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
-import msgspec
-
-from pi_actors.actors.agent.messages import OpenRequest, SettleResponse
+from pi_actors.actors.agent.messages import OpenRequest, RelieveOverflow, SettleResponse
+from pi_actors.actors.compaction.messages import KIND as COMPACTION_KIND
 from pi_actors.actors.generation import messages
-from pi_actors.actors.generation.classify import classify, cut_short, digest_of, retry_due_us
+from pi_actors.actors.generation.classify import classify, cut_short, digest_of
 from pi_actors.actors.generation.messages import (
-    CallModel,
+    AwaitCompaction,
+    CompactionAwaited,
+    CompactionReturned,
     FailAttempt,
     GenerationCommand,
-    GenerationEffect,
-    GenerationEvent,
+    NothingToCompact,
     PartialStreamed,
     Prepare,
     Prepared,
-    PrepareRequest,
     ReceiveResponse,
     RequestOpened,
     RequestRepeated,
@@ -33,66 +34,23 @@ from pi_actors.actors.generation.messages import (
     RetryScheduled,
     ScheduleRetry,
     StreamPartial,
-    ToolRoundAdvanced,
-    ToolRoundStarted,
-    WakeAt,
 )
-from pi_actors.actors.generation.partial import Partial, grow, parts_of
-from pi_actors.actors.generation.round import (
-    InRound,
-    advance_round,
-    close_call,
-    continue_round,
-    open_round,
-    start_round,
+from pi_actors.actors.generation.partial import parts_of
+from pi_actors.actors.generation.round import InRound, advance_round, close_call, open_round
+from pi_actors.actors.generation.state import (
+    Compacting,
+    GenerationState,
+    Preparing,
+    Requested,
+    Retrying,
+    evolve,
+    initial,
+    owed,
 )
-from pi_actors.core.decider import (
-    NOTHING,
-    Abort,
-    At,
-    Birth,
-    Decision,
-    Drained,
-    Ended,
-    Kind,
-    Quarantined,
-    Recover,
-    Send,
-)
-from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.backoff import retry_due_us
+from pi_actors.core.decider import NOTHING, Abort, At, Decision, Drained, Ended, Kind, Recover, Send
 from pi_actors.core.lifecycle import COMPLETED, Choices, Outcome
 from pi_actors.core.messages import ResponseInfo
-
-
-class Preparing(msgspec.Struct, frozen=True, kw_only=True, tag="preparing"):
-    """Nothing was asked yet."""
-
-    id: ActorId
-    agent: ActorId
-    attempt: int = 1
-
-
-class Requested(msgspec.Struct, frozen=True, kw_only=True, tag="requested"):
-    """The request stored at ``request`` has no response yet."""
-
-    id: ActorId
-    agent: ActorId
-    request: Position
-    pinned: RequestStarted
-    repeated: int = 0
-    partial: Partial = ()
-
-
-class Retrying(msgspec.Struct, frozen=True, kw_only=True, tag="retrying"):
-    """Attempt number ``attempt`` is due at ``due_us``."""
-
-    id: ActorId
-    agent: ActorId
-    attempt: int
-    due_us: int
-
-
-GenerationState: TypeAlias = Preparing | Requested | Retrying | InRound
 
 
 def decide(state: GenerationState, command: GenerationCommand, at: At) -> Decision:
@@ -115,6 +73,12 @@ def decide(state: GenerationState, command: GenerationCommand, at: At) -> Decisi
             return _placed(state, command, at)
         case ScheduleRetry():
             return Decision(events=(command.retry,)) if isinstance(state, Requested) else NOTHING
+        case AwaitCompaction():
+            return _await_compaction(state, command)
+        case NothingToCompact():
+            return _too_large(command.overflow) if isinstance(state, Requested) else NOTHING
+        case Ended() if command.kind == COMPACTION_KIND:
+            return _compacted(state, command, at)
         case Ended():
             return close_call(state, command) if isinstance(state, InRound) else NOTHING
         case Drained():
@@ -125,45 +89,6 @@ def decide(state: GenerationState, command: GenerationCommand, at: At) -> Decisi
             return NOTHING if at.marked else _recover(state)
         case _:
             assert_never(command)
-
-
-def evolve(
-    state: GenerationState, position: Position, event: GenerationEvent
-) -> GenerationState | Quarantined:
-    """The state after *event*."""
-    match event, state:
-        case RequestStarted(), Preparing() | Retrying():
-            return Requested(id=state.id, agent=state.agent, request=position, pinned=event)
-        case PartialStreamed(), Requested():
-            return msgspec.structs.replace(state, partial=grow(state.partial, event.deltas))
-        case RequestRepeated(), Requested():
-            return msgspec.structs.replace(state, partial=(), repeated=state.repeated + 1)
-        case RetryScheduled(), Requested():
-            return Retrying(id=state.id, agent=state.agent, attempt=event.attempt, due_us=event.due_us)
-        case ToolRoundStarted(), Requested():
-            return start_round(state.id, state.agent, position, event)
-        case ToolRoundAdvanced(), InRound() if 0 <= event.next < len(state.calls):
-            return continue_round(state, position, event)
-        case _:
-            return Quarantined(position=position, event=type(event).__name__)
-
-
-def owed(state: GenerationState) -> tuple[GenerationEffect, ...]:
-    """Prepare, ask, or wait; a round owes nothing itself."""
-    match state:
-        case Preparing():
-            return (PrepareRequest(),)
-        case Requested():
-            return (CallModel(request=state.request, repeated=state.repeated),)
-        case Retrying():
-            return (WakeAt(due_us=state.due_us),)
-        case InRound():
-            return ()
-
-
-def initial(birth: Birth) -> GenerationState:
-    """A turn that has not begun."""
-    return Preparing(id=birth.id, agent=birth.agent)
 
 
 KIND: Kind[GenerationState] = Kind(
@@ -190,7 +115,12 @@ def _open(state: GenerationState, choices: Choices, instructions: str | None, at
     model = choices.model or at.catalog.default_model
     if model is None or model not in at.catalog.models:
         return Decision(finish=Outcome(status="failed", reason="no_model", detail=_no_model(model)))
-    opening = OpenRequest(generation=state.id, choices=choices, system=instructions or None)
+    opening = OpenRequest(
+        generation=state.id,
+        choices=choices,
+        system=instructions or None,
+        compacted=state.relief.waited,
+    )
     return Decision(messages=(Send(state.agent, opening),))
 
 
@@ -260,6 +190,9 @@ def _fail(state: GenerationState, command: FailAttempt, at: At) -> Decision:
     settle = Send(state.agent, SettleResponse(generation=state.id, info=info, parts=command.parts))
     if at.marked:
         return Decision(messages=(settle,), finish=Outcome(status="aborted"))
+    if command.kind == "overflow" and not state.relief.overflowed:
+        relieve = RelieveOverflow(generation=state.id, model=state.pinned.model, error=command.error)
+        return Decision(messages=(settle, Send(state.agent, relieve)))
     if command.kind != "retryable" or attempt > at.settings.retry.retries_max:
         failed = Outcome(status="failed", reason="model_error", detail=command.error)
         return Decision(messages=(settle,), finish=failed)
@@ -275,6 +208,30 @@ def _placed(state: GenerationState, command: ResponsePlaced, at: At) -> Decision
     if not command.calls:
         return Decision(finish=COMPLETED)
     return open_round(state.id, state.agent, state.pinned.tools, command, at)
+
+
+# A context that is too large
+
+
+def _await_compaction(state: GenerationState, command: AwaitCompaction) -> Decision:
+    if not isinstance(state, Preparing | Retrying | Requested):
+        return NOTHING
+    awaited = CompactionAwaited(compaction=command.compaction, overflow=command.overflow)
+    return Decision(events=(awaited,))
+
+
+def _compacted(state: GenerationState, ended: Ended, at: At) -> Decision:
+    """Prepare anew, whatever came of it; but what was refused as it is would be refused again."""
+    if not isinstance(state, Compacting) or ended.actor != state.compaction or at.marked:
+        return NOTHING
+    placed = ended.outcome.status == "completed" and ended.outcome.reason is None
+    if state.overflow is not None and not placed:
+        return _too_large(state.overflow)
+    return Decision(events=(CompactionReturned(),))
+
+
+def _too_large(error: str) -> Decision:
+    return Decision(finish=Outcome(status="failed", reason="model_error", detail=error))
 
 
 # Stopping and going on

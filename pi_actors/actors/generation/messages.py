@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from pi_actors.core.decider import Abort, Drained, Ended, Event, Recover
-from pi_actors.core.ids import EntryId, Position
+from pi_actors.core.ids import ActorId, EntryId, Position
 from pi_actors.core.lifecycle import Choices
 from pi_actors.core.messages import Part, Usage
 
@@ -81,8 +81,30 @@ class ToolRoundAdvanced(msgspec.Struct, frozen=True, kw_only=True, array_like=Tr
     next: int
 
 
+class CompactionAwaited(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The context is being compacted, by the actor ``compaction``, before the model is asked.
+
+    ``overflow``: what the provider said when it refused the request as too large; None where the
+    request was never sent.
+    """
+
+    compaction: ActorId
+    overflow: str | None = None
+
+
+class CompactionReturned(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The compaction is over, whatever its outcome: the request is prepared anew."""
+
+
 GenerationEvent: TypeAlias = (
-    RequestStarted | PartialStreamed | RequestRepeated | RetryScheduled | ToolRoundStarted | ToolRoundAdvanced
+    RequestStarted
+    | PartialStreamed
+    | RequestRepeated
+    | RetryScheduled
+    | ToolRoundStarted
+    | ToolRoundAdvanced
+    | CompactionAwaited
+    | CompactionReturned
 )
 
 # Messages of the agent.
@@ -116,6 +138,19 @@ class ResponsePlaced(msgspec.Struct, frozen=True, kw_only=True):
     entry: EntryId
     calls: tuple[CheckedCall, ...]
     cut: bool
+
+
+class AwaitCompaction(msgspec.Struct, frozen=True, kw_only=True):
+    """The context is compacted first, by an actor that the generation now owns."""
+
+    compaction: ActorId
+    overflow: str | None = None
+
+
+class NothingToCompact(msgspec.Struct, frozen=True, kw_only=True):
+    """The context that a provider refused as too large cannot be made smaller."""
+
+    overflow: str
 
 
 class ScheduleRetry(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +202,8 @@ GenerationCommand: TypeAlias = (
     Prepare
     | RequestOpened
     | ResponsePlaced
+    | AwaitCompaction
+    | NothingToCompact
     | ScheduleRetry
     | Prepared
     | StreamPartial
@@ -182,7 +219,12 @@ GenerationCommand: TypeAlias = (
 
 
 class PrepareRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Compute the instructions for the agent's choices and report Prepared."""
+    """Compute the instructions for the agent's choices and report Prepared.
+
+    ``compacted``: once more, after a compaction.
+    """
+
+    compacted: bool = False
 
 
 class CallModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,4 +249,6 @@ TOPICS: Final[dict[str, type[Event]]] = {
     "RetryScheduled": RetryScheduled,
     "ToolRoundStarted": ToolRoundStarted,
     "ToolRoundAdvanced": ToolRoundAdvanced,
+    "CompactionAwaited": CompactionAwaited,
+    "CompactionReturned": CompactionReturned,
 }

@@ -1,0 +1,68 @@
+"""The stored events of compactions in plain words."""
+
+from collections.abc import Callable
+from typing import Final
+
+from pi_actors.actors.agent.messages import CompactionEnded, CompactionSkipped, CompactionStarted
+from pi_actors.actors.compaction.messages import (
+    SummaryFailed,
+    SummaryRepeated,
+    SummarySettled,
+    SummaryStarted,
+)
+from pi_actors.actors.generation.messages import CompactionAwaited, CompactionReturned
+from pi_actors.core.decider import Event
+from projections.fold import in_calendar, iso
+
+
+def _started(event: CompactionStarted) -> str:
+    return f"{event.trigger}, by actor {event.compaction}"
+
+
+def _ended(event: CompactionEnded) -> str:
+    return f"that of actor {event.compaction}"
+
+
+def _skipped(event: CompactionSkipped) -> str:
+    return f"the context has about {event.tokens} tokens, and only {event.freed_tokens} could be freed"
+
+
+def _awaited(event: CompactionAwaited) -> str:
+    why = "the context is too large" if event.overflow is None else f"refused as too large: {event.overflow}"
+    return f"{why}; actor {event.compaction} makes it smaller first"
+
+
+def _returned(_: CompactionReturned) -> str:
+    return "the request is prepared anew"
+
+
+def _summary_started(event: SummaryStarted) -> str:
+    most = "" if event.input_tokens_max is None else f", at most {event.input_tokens_max} tokens at a time"
+    return f"{event.model} is asked{most}"
+
+
+def _summary_settled(event: SummarySettled) -> str:
+    tokens = "" if event.usage is None else f" [{event.usage.input} in, {event.usage.output} out]"
+    return f"part {event.part}{', the last' if event.last else ''}{tokens}"
+
+
+def _summary_failed(event: SummaryFailed) -> str:
+    again = "" if event.due_us is None else f"; again at {iso(in_calendar(event.due_us))}"
+    return f"attempt {event.attempt}: {event.error}{again}"
+
+
+def _summary_repeated(event: SummaryRepeated) -> str:
+    return f"attempt {event.attempt}, the same request"
+
+
+WORDS: Final[dict[type[Event], Callable[..., str]]] = {
+    CompactionStarted: _started,
+    CompactionEnded: _ended,
+    CompactionSkipped: _skipped,
+    CompactionAwaited: _awaited,
+    CompactionReturned: _returned,
+    SummaryStarted: _summary_started,
+    SummarySettled: _summary_settled,
+    SummaryFailed: _summary_failed,
+    SummaryRepeated: _summary_repeated,
+}
