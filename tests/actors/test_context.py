@@ -15,7 +15,8 @@ from pi_actors.actors.agent.messages import (
     SubmissionPlaced,
     ToolResultSettled,
 )
-from pi_actors.actors.agent.state import AgentState, EntryMeta
+from pi_actors.actors.agent.state import AgentState
+from pi_actors.actors.agent.transcript import EntryMeta
 from pi_actors.core.decider import Birth, Event
 from pi_actors.core.ids import ROOT
 from pi_actors.core.lifecycle import AgentSpawned
