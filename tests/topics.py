@@ -15,12 +15,13 @@ import msgspec
 from msgspec import inspect
 
 from pi_actors.actors import topics
+from pi_actors.actors.agent.entries import ForkInput
 from pi_actors.actors.compaction.messages import CompactionInput
 from pi_actors.actors.tool.messages import ToolInput
 
 PROJECT = Path(__file__).parents[1]
 GOLDEN = PROJECT / "tests" / "golden" / "topics.txt"
-PACKED_IN_EVENTS: tuple[type[msgspec.Struct], ...] = (CompactionInput, ToolInput)
+PACKED_IN_EVENTS: tuple[type[msgspec.Struct], ...] = (CompactionInput, ForkInput, ToolInput)
 """Stored too, as bytes inside an event."""
 
 

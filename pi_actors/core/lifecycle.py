@@ -44,12 +44,16 @@ COMPLETED = Outcome(status="completed")
 
 
 class AgentSpawned(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """An agent exists. The root's carries the session's random uuid."""
+    """An agent exists. The root's carries the session's random uuid.
+
+    ``input``: what else it is born with, packed; empty for one that begins with nothing.
+    """
 
     owner: ActorId = NOBODY
     choices: Choices = Choices()
     session_uuid: str | None = None
     request_id: str | None = None
+    input: bytes = b""
 
 
 class WorkSpawned(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -34,7 +34,7 @@ from pi_actors.runtime.clock import Clock
 from pi_actors.runtime.commit_line import CommitLine
 from pi_actors.runtime.errands import Errand, Errands, Handler
 from pi_actors.runtime.executing import reconcile_tool, run_tool
-from pi_actors.runtime.opening import fold_log
+from pi_actors.runtime.opening import fold_log, fold_to
 from pi_actors.runtime.recovery import FoundRuns
 from pi_actors.runtime.registry import Registry
 from pi_actors.runtime.scopes import background
@@ -157,10 +157,29 @@ class LiveSession:
         """The acknowledged events at *positions*, in ascending order; missing ones are left out."""
         return await self.read(_read_at, self.store, self.line.session_id, positions)
 
+    async def state_at(self, position: Position) -> SessionState:
+        """The state just after the acknowledged event at *position*, folded from the log."""
+        return await self.read(
+            fold_to, self.store.log, self.line.session_id, self.store.topics, KINDS, position
+        )
+
     async def entry_ids(self, agent: ActorId, *, before: EntryId | None, limit: int) -> list[EntryId]:
-        """The newest *limit* entries of *agent* before *before* (None: the end), oldest first."""
-        entries = partial(self.store.log.entries, self.line.session_id, agent, before=before, limit=limit)
-        return await self.read(entries)
+        """The newest *limit* entries of *agent* before *before* (None: the end), oldest first.
+
+        Those that a fork goes on from belong to it, too.
+        """
+        found: list[EntryId] = []
+        while True:
+            wanted = limit - len(found)
+            entries = partial(
+                self.store.log.entries, self.line.session_id, agent, before=before, limit=wanted
+            )
+            found = [*await self.read(entries), *found]
+            forked = self.shell.agent_state(agent).forked
+            if forked is None or len(found) == limit:
+                return found
+            agent, last = forked
+            before = last + 1 if before is None else min(before, last + 1)
 
     async def read(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """Run a function that reads the log.

@@ -6,6 +6,7 @@ import msgspec
 
 from pi_actors.actors.topics import index_of
 from pi_actors.core.errors import LogCorrupt, LogTooNew
+from pi_actors.core.ids import Position, SessionId
 from pi_actors.core.record import Recorded, UnknownEvent
 from pi_actors.core.state import EMPTY, Kinds, SessionState, evolve
 from pi_actors.storage.codec import Topics, decode_row
@@ -22,13 +23,9 @@ def fold_log(log: Log, head: Head, topics: Topics, kinds: Kinds) -> SessionState
     state, last = EMPTY, None
     rebuilt: list[Recorded] | None = [] if log.needs_index(head.session) else None
     for last in _read(log, head, topics):
-        event = last.event
-        if isinstance(event, UnknownEvent):
-            if not event.display:
-                raise LogTooNew(head.session, last.position, last.topic, "an event of an unknown kind")
-            state = msgspec.structs.replace(state, position=last.position, at_us=last.at_us)
-            continue
-        state = evolve(state, kinds, position=last.position, at_us=last.at_us, actor=last.actor, event=event)
+        if isinstance(last.event, UnknownEvent) and not last.event.display:
+            raise LogTooNew(head.session, last.position, last.topic, "an event of an unknown kind")
+        state = _evolved(state, last, kinds)
         if rebuilt is not None:
             rebuilt.append(last)
     if last is not None and last.end != last.position:
@@ -36,6 +33,23 @@ def fold_log(log: Log, head: Head, topics: Topics, kinds: Kinds) -> SessionState
     if rebuilt:
         log.rebuild_index(head.session, index_of((each.position, each.actor, each.event) for each in rebuilt))
     return state
+
+
+def fold_to(log: Log, session: SessionId, topics: Topics, kinds: Kinds, to: Position) -> SessionState:
+    """The state just after the event at *to*, also within a commit. Blocks; raises as ``fold_log``."""
+    head = log.head(session)
+    assert head is not None, f"session {session!r} is open and has no head"
+    state = EMPTY
+    for each in _read(log, msgspec.structs.replace(head, position=to), topics):
+        state = _evolved(state, each, kinds)
+    return state
+
+
+def _evolved(state: SessionState, recorded: Recorded, kinds: Kinds) -> SessionState:
+    event, position, at_us = recorded.event, recorded.position, recorded.at_us
+    if isinstance(event, UnknownEvent):
+        return msgspec.structs.replace(state, position=position, at_us=at_us)
+    return evolve(state, kinds, position=position, at_us=at_us, actor=recorded.actor, event=event)
 
 
 def _read(log: Log, head: Head, topics: Topics) -> Iterator[Recorded]:

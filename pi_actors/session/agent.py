@@ -171,6 +171,19 @@ class Agent:
         born = kind.start(state, name=name or "")
         return await self._begin(msgspec.structs.replace(born, background=background))
 
+    async def fork(self, at: EntryId, *, request_id: str | None = None) -> "Agent":
+        """Spawn an agent that nobody owns and that goes on from this one's history up to the entry *at*.
+
+        It sees what this agent had in context then and has the choices of that time, an empty inbox, no
+        usage and a provider session of its own. Nothing is copied: both share what is in the log. A
+        call at the end that has no result by then is answered with ``missing_result``. With a request
+        id, which is the session's as with ``Session.spawn``, at most once for ever.
+
+        Raises:
+            CommandRefused: *at* is no entry of this agent's history. Nothing was stored.
+        """
+        return await self._session.fork(self.id, at, checked_request_id(request_id))
+
     async def release(self) -> None:
         """Let a held inbox go on."""
         await self._commit(ReleaseInbox())

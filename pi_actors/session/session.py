@@ -10,7 +10,7 @@ import trio
 from pi_actors.core.commit import require
 from pi_actors.core.decider import Mark, Send
 from pi_actors.core.errors import CommandRefused, NotFound
-from pi_actors.core.ids import NOBODY, ROOT, ActorId, Position, SessionId, SubmissionId
+from pi_actors.core.ids import NOBODY, ROOT, ActorId, EntryId, Position, SessionId, SubmissionId
 from pi_actors.core.instants import instant
 from pi_actors.core.lifecycle import AgentSpawned, Choices, Outcome
 from pi_actors.core.messages import Usage
@@ -22,6 +22,7 @@ from pi_actors.runtime.shell import RUNNING
 from pi_actors.runtime.work import AnyKind
 from pi_actors.session.agent import Agent
 from pi_actors.session.folded import FoldedSession
+from pi_actors.session.forking import fork_event
 from pi_actors.session.submission import Submission
 from pi_actors.session.tree import nodes_of
 from pi_actors.session.values import checked_request_id
@@ -111,10 +112,19 @@ class Session:
         wanted = {"model": model, "tools": tools, "instructions": instructions, "cwd": cwd}
         request_id = checked_request_id(request_id)
         choices = await choices_from(self.live.registry, Choices(), wanted)
-        event = AgentSpawned(choices=choices, request_id=request_id)
-        if request_id is None:
+        return await self._spawned(AgentSpawned(choices=choices, request_id=request_id))
+
+    async def fork(self, agent_id: ActorId, at: EntryId, request_id: str | None) -> Agent:
+        """An agent that goes on from an entry of another; see ``Agent.fork``."""
+        self.live.line.check_open()
+        require(self.live.line.shown, agent_id)
+        return await self._spawned(await fork_event(self.live, agent_id, at, request_id))
+
+    async def _spawned(self, event: AgentSpawned) -> Agent:
+        """The agent whose birth *event* is, or the one that its request id stands for."""
+        if event.request_id is None:
             return Agent(self, (await self.live.line.spawn(event)).position)
-        async with self.request(NOBODY, request_id, "agent") as known:
+        async with self.request(NOBODY, event.request_id, "agent") as known:
             return Agent(self, known or (await self.live.line.spawn(event)).position)
 
     def agent(self, agent_id: ActorId) -> Agent:

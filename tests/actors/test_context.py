@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pi_actors.actors.agent.context import derive, needed
 from pi_actors.actors.agent.decider import KIND as AGENT
-from pi_actors.actors.agent.entries import entry_of
+from pi_actors.actors.agent.entries import EntryMeta, entry_of
 from pi_actors.actors.agent.messages import (
     EntryAppended,
     ResponseSettled,
@@ -16,7 +16,6 @@ from pi_actors.actors.agent.messages import (
     ToolResultSettled,
 )
 from pi_actors.actors.agent.state import AgentState
-from pi_actors.actors.agent.transcript import EntryMeta
 from pi_actors.core.decider import Birth, Event
 from pi_actors.core.ids import ROOT
 from pi_actors.core.lifecycle import AgentSpawned

@@ -13,7 +13,7 @@ The same entries give the same messages, so a resumed process sends the same byt
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-from pi_actors.actors.agent.transcript import EntryMeta
+from pi_actors.actors.agent.entries import EntryMeta
 from pi_actors.core.ids import EntryId
 from pi_actors.core.messages import (
     CallRef,

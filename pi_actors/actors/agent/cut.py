@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pi_actors.actors.agent.transcript import EntryMeta
+from pi_actors.actors.agent.entries import EntryMeta
 from pi_actors.core.ids import EntryId
 from pi_actors.core.settings import CompactionSettings
 

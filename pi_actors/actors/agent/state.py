@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from pi_actors.actors.agent.entries import EntryMeta, ForkInput, fork_of
 from pi_actors.actors.agent.messages import (
     AgentConfigured,
     AgentEvent,
@@ -29,8 +30,8 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     ToolResultSettled,
 )
-from pi_actors.actors.agent.transcript import SENT, Context, EntryMeta, appended, responded, resulted
-from pi_actors.core.chunks import items_of
+from pi_actors.actors.agent.transcript import SENT, Context, appended, responded, resulted
+from pi_actors.core.chunks import chunks_of, items_of
 from pi_actors.core.decider import Birth, Quarantined
 from pi_actors.core.errors import UnansweredReason
 from pi_actors.core.ids import ActorId, EntryId, Position, SubmissionId
@@ -84,6 +85,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ``counted``: the newest response since the context's start that came with a count, and how many
     tokens the context had with it. ``compactions``: the live ones that the agent owns directly.
     ``skipped``: it was said that the context is too large and a compaction would not help.
+    ``configured``: where the choices were last changed. ``forked``: the agent whose history this one
+    goes on from, and the last entry of it.
     """
 
     id: ActorId
@@ -98,6 +101,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     counted: tuple[EntryId, int] | None = None
     compactions: tuple[ActorId, ...] = ()
     skipped: bool = False
+    configured: Position = 0
+    forked: tuple[ActorId, EntryId] | None = None
 
     @property
     def entries(self) -> tuple[EntryMeta, ...]:
@@ -109,9 +114,40 @@ Evolved: TypeAlias = AgentState | Quarantined
 
 
 def initial(birth: Birth) -> AgentState:
-    """A new agent: nothing said, nothing chosen that its spawn did not choose."""
+    """A new agent: nothing chosen that its spawn did not choose, nothing said but what a fork inherits."""
     assert isinstance(birth.event, AgentSpawned), birth
-    return AgentState(id=birth.id, choices=birth.event.choices)
+    fork = fork_of(birth.event)
+    if fork is None:
+        return AgentState(id=birth.id, choices=birth.event.choices)
+    return AgentState(
+        id=birth.id,
+        choices=birth.event.choices,
+        context=chunks_of(fork.context),
+        system=fork.system,
+        counted=fork.counted,
+        forked=(fork.parent, fork.at),
+    )
+
+
+def fork_input(state: AgentState, at: EntryId) -> ForkInput:
+    """What a fork of the agent at its entry *at* is born with; *state* is that of just after *at*."""
+    return ForkInput(
+        parent=state.id, at=at, context=state.entries, system=state.system, counted=state.counted
+    )
+
+
+def as_of(state: AgentState, at: EntryId) -> AgentState | None:
+    """What *state* was just after the entry *at*, as far as a fork needs it; None where it cannot tell.
+
+    It can while nothing that a fork inherits has changed since but by growing.
+    """
+    kept = tuple(entry for entry in state.entries if entry.id <= at)
+    if state.configured > at or not kept or max(entry.id for entry in kept) != at:
+        return None
+    if any(entry.heads or entry.part == "instructions" for entry in state.entries if entry.id > at):
+        return None
+    counted = state.counted if state.counted is not None and state.counted[0] <= at else None
+    return msgspec.structs.replace(state, context=chunks_of(kept), counted=counted)
 
 
 def evolve(state: AgentState, position: Position, event: AgentEvent) -> Evolved:
@@ -127,7 +163,7 @@ def evolve(state: AgentState, position: Position, event: AgentEvent) -> Evolved:
         case SubmissionSettled():
             return msgspec.structs.replace(state, inbox=_without(state.inbox, event.submission))
         case AgentConfigured():
-            return msgspec.structs.replace(state, choices=event.choices, held=None)
+            return msgspec.structs.replace(state, choices=event.choices, held=None, configured=position)
         case InboxReleased():
             return msgspec.structs.replace(state, held=None)
         case CompactionStarted():

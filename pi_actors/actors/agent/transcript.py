@@ -5,37 +5,17 @@ stays. A summary's head is the first entry that stays word for word; beside the 
 on, the instructions in force stay, too. Earlier entries with a head go in both cases.
 """
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
-import msgspec
-
+from pi_actors.actors.agent.entries import EntryMeta, Part
 from pi_actors.actors.agent.messages import EntryAppended, ResponseSettled, ToolResultSettled
 from pi_actors.core.chunks import Chunks, chunks_of, grow_chunks, items_of
 from pi_actors.core.ids import EntryId, Position
 from pi_actors.core.messages import Call, Diagnostic
 from pi_actors.core.tokens import message_tokens, parts_tokens, text_tokens
 
-Part: TypeAlias = Literal["user", "assistant", "result", "instructions", "note", "nothing"]
-"""What an entry is to a model; a note is a system message of a caller's own."""
-
 SENT: Final = frozenset({"answer", "calls", "length"})
 """How a response that later requests carry has stopped."""
-
-
-class EntryMeta(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
-    """What the active context knows of an entry.
-
-    ``sent``: it goes to models. ``heads``: it moved the start. ``tokens``: about how much it takes.
-    ``answers``: the entry whose call this is the result of.
-    """
-
-    id: EntryId
-    sent: bool = True
-    heads: bool = False
-    wire_ids: tuple[str, ...] = ()
-    tokens: int = 0
-    part: Part = "nothing"
-    answers: EntryId = 0
 
 
 Context: TypeAlias = Chunks[EntryMeta]
