@@ -19,7 +19,7 @@ from pi_actors.actors.agent.messages import (
     RunStarted,
     SubmissionPlaced,
     SubmissionSettled,
-    ToolResultSettled,
+    result_by_runtime,
 )
 from pi_actors.actors.agent.state import AgentState, InboxItem, evolve
 from pi_actors.actors.generation.messages import KIND as GENERATION_KIND
@@ -117,16 +117,8 @@ def end_run(
     for open_call in run.open_calls:
         text = f"The run ended ({reason or 'answered'}) before this call had a result."
         code: Literal["aborted", "faulted"] = "faulted" if reason == "faulted" else "aborted"
-        draft.add(
-            ToolResultSettled(
-                call=open_call.call,
-                name=open_call.name,
-                by=draft.state.id,
-                own=False,
-                is_error=True,
-                diagnostics=(Diagnostic(level="error", code=code, text=text),),
-            )
-        )
+        remark = Diagnostic(level="error", code=code, text=text)
+        draft.add(result_by_runtime(open_call.call, open_call.name, draft.state.id, remark))
     draft.add(RunEnded(run=run.id, inputs=run.inputs, answer=answer, reason=reason, detail=detail))
 
 

@@ -369,3 +369,8 @@ TOPICS: Final[dict[str, type[Event]]] = {
 def is_done_at_once(event: Event) -> bool:
     """Whether *event* admits a write that is thereby done: it settles itself, and no index says so."""
     return isinstance(event, SubmissionPlaced) and event.mode == "write" and event.submission == 0
+
+
+def result_by_runtime(call: CallRef, name: str, by: ActorId, remark: Diagnostic) -> ToolResultSettled:
+    """The result of a call whose tool gave none and showed nothing; *remark* says why."""
+    return ToolResultSettled(call=call, name=name, by=by, own=False, is_error=True, diagnostics=(remark,))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pi_actors.actors.agent.messages import SettleCall, ToolResultSettled
+from pi_actors.actors.agent.messages import SettleCall, result_by_runtime
 from pi_actors.actors.generation.messages import (
     CallSpec,
     CheckedCall,
@@ -129,14 +129,8 @@ def _spawn(id: ActorId, agent: ActorId, entry: EntryId, call: CallSpec) -> WorkS
 def _refusal(
     id: ActorId, agent: ActorId, entry: EntryId, call: CheckedCall, code: DiagnosticCode, text: str
 ) -> Send:
-    result = ToolResultSettled(
-        call=CallRef(entry=entry, index=call.index),
-        name=call.name,
-        by=id,
-        own=False,
-        is_error=True,
-        diagnostics=(Diagnostic(level="error", code=code, text=text),),
-    )
+    remark = Diagnostic(level="error", code=code, text=text)
+    result = result_by_runtime(CallRef(entry=entry, index=call.index), call.name, id, remark)
     return Send(agent, SettleCall(result=result))
 
 

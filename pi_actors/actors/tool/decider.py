@@ -14,7 +14,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from pi_actors.actors.agent.messages import SettleCall, ToolResultSettled
+from pi_actors.actors.agent.messages import SettleCall, ToolResultSettled, result_by_runtime
 from pi_actors.actors.tool import messages
 from pi_actors.actors.tool.messages import (
     BeginCall,
@@ -295,14 +295,7 @@ def _abort(state: ToolState, command: Abort) -> Decision:
 def _settle_unrun(state: ToolState, diagnostic: Diagnostic, outcome: Outcome) -> Decision:
     if not isinstance(state, Pending):
         return NOTHING
-    result = ToolResultSettled(
-        call=_ref(state),
-        name=state.call.name,
-        by=state.id,
-        own=False,
-        is_error=True,
-        diagnostics=(diagnostic,),
-    )
+    result = result_by_runtime(_ref(state), state.call.name, state.id, diagnostic)
     return Decision(messages=(Send(state.agent, SettleCall(result=result)),), finish=outcome)
 
 
