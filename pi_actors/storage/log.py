@@ -40,6 +40,17 @@ class Row(NamedTuple):
     state: bytes
 
 
+class Snapshot(NamedTuple):
+    """What the fold *name* had come to at ``position``, as bytes of its own making.
+
+    It is disposable: deleting it loses nothing, and whoever reads it must be able to do without.
+    """
+
+    name: str
+    position: Position
+    body: bytes
+
+
 class Batch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One commit of one session: stored wholly or not at all.
 
@@ -133,6 +144,10 @@ class LogReader(Protocol):
         """Whether the index tables lack this session, because somebody deleted them."""
         ...
 
+    def snapshots(self, session: SessionId, name: str) -> list[Snapshot]:
+        """The snapshots of that name, newest first, without damaged ones and such beyond the head."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -182,4 +197,13 @@ class Log(LogReader, Protocol):
 
     def rebuild_index(self, session: SessionId, rows: IndexRows) -> None:
         """Replace the session's index rows. The caller owns the session."""
+        ...
+
+    def save_snapshot(self, session: SessionId, epoch: int, *snapshots: Snapshot) -> bool:
+        """Keep *snapshots*, and of each name only the newest two; False where the session is lost.
+
+        They cover acknowledged commits only. Nothing is changed by a writer whose epoch is over.
+        This waits for no disk: a power cut may lose the snapshots, but never a commit before them.
+        Called while nothing is appended.
+        """
         ...

@@ -18,7 +18,8 @@ from pi_actors.core.record import IndexRows
 from pi_actors.storage.fence import conflicting, fenced, last_position
 from pi_actors.storage.folder import require_session_id
 from pi_actors.storage.locks import in_use, this_process
-from pi_actors.storage.log import FORMAT, PAGE_ROWS, REQUEST_KINDS, Batch, Head, RequestKind, Row
+from pi_actors.storage.log import FORMAT, PAGE_ROWS, REQUEST_KINDS, Batch, Head, RequestKind, Row, Snapshot
+from pi_actors.storage.snapshots import SNAPSHOTS_KEPT, seal, usable
 
 NAME: Final = "the store in memory"
 
@@ -143,6 +144,23 @@ class MemoryLog:
             found.index(rows)
             self.transactions += 1
 
+    def snapshots(self, session: SessionId, name: str) -> list[Snapshot]:
+        with self._opened():
+            found = self._sessions.get(session)
+            if found is None:
+                return []
+            return usable(session, name, found.head.position, reversed(found.snapshots.get(name, [])))
+
+    def save_snapshot(self, session: SessionId, epoch: int, *snapshots: Snapshot) -> bool:
+        with self._opened():
+            found = self._sessions.get(session)
+            if found is None or found.head.epoch != epoch:
+                return False
+            for snapshot in snapshots:
+                found.keep(session, snapshot)
+            self.transactions += 1
+            return True
+
     def close(self) -> None:
         self._closed = True
 
@@ -176,6 +194,13 @@ class _Session:
         self.requests: dict[tuple[ActorId, str], tuple[Position, RequestKind]] = {}
         self.settled: dict[Position, Position] = {}
         self.entries: dict[ActorId, list[Position]] = {}
+        self.snapshots: dict[str, list[tuple[Position, bytes]]] = {}
+
+    def keep(self, session: SessionId, snapshot: Snapshot) -> None:
+        """Keep the snapshot, sealed as in any other store, and the one before it."""
+        kept = {**dict(self.snapshots.get(snapshot.name, [])), snapshot.position: seal(session, snapshot)}
+        within = sorted(item for item in kept.items() if item[0] <= self.head.position)
+        self.snapshots[snapshot.name] = within[-SNAPSHOTS_KEPT:]
 
     def conflict(self, rows: IndexRows) -> str | None:
         for agent, request_id, _, _ in rows.requests:

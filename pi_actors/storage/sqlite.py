@@ -8,7 +8,7 @@ behind it.
 import os
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TypeVar, get_args
 
@@ -20,7 +20,7 @@ from pi_actors.core.record import IndexRows
 from pi_actors.storage.fence import require_known_format
 from pi_actors.storage.folder import ensure_folder, open_private, require_session_id, spill_folder
 from pi_actors.storage.locks import LockFile, StoreLock, acquire_session, require_locks
-from pi_actors.storage.log import Batch, Head
+from pi_actors.storage.log import Batch, Head, Snapshot
 from pi_actors.storage.sqlite_append import append_all, append_each, insert_index, pages_of
 from pi_actors.storage.sqlite_connections import Durability, OutsideReaders, Readers, Writer
 from pi_actors.storage.sqlite_errors import translated
@@ -28,6 +28,7 @@ from pi_actors.storage.sqlite_heads import MARKERS, head_of, make_head, number_o
 from pi_actors.storage.sqlite_reads import SQLiteReader
 from pi_actors.storage.sqlite_recorder import recorder_of
 from pi_actors.storage.sqlite_schema import Contents, contents, prepare, require_sqlite
+from pi_actors.storage.sqlite_snapshots import save_snapshots, snapshot_pages
 
 T = TypeVar("T")
 
@@ -129,6 +130,12 @@ class SQLiteLog(SQLiteReader):
             insert_index(cursor, number, rows)
             insert_index(cursor, number, MARKERS)
 
+    def save_snapshot(self, session: SessionId, epoch: int, *snapshots: Snapshot) -> bool:
+        with self._writing(self._writer.unsynced_transaction) as cursor:
+            is_saved = save_snapshots(cursor, session, epoch, snapshots)
+            self._writer.wrote(snapshot_pages(snapshots) if is_saved else 0)
+        return is_saved
+
     def close(self) -> None:
         if self._closed:
             return
@@ -155,11 +162,14 @@ class SQLiteLog(SQLiteReader):
         return number
 
     @contextmanager
-    def _writing(self) -> Generator[sqlite3.Cursor]:
+    def _writing(
+        self, transaction: Callable[[], AbstractContextManager[sqlite3.Cursor]] | None = None
+    ) -> Generator[sqlite3.Cursor]:
         """A write transaction. If it fails, nobody knows what is stored, and this log is done for."""
         self._require_usable()
+        begin = transaction or self._writer.transaction
         try:
-            with translated(self.store), self._writer.transaction() as cursor:
+            with translated(self.store), begin() as cursor:
                 yield cursor
         except StoreError as error:
             self._failure = error

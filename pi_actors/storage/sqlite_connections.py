@@ -43,11 +43,12 @@ class Writer:
         self._lock = lock
         self._identity = _identity(store)
         self._pages = 0
+        # FULL waits at each commit until the log is on the disk, NORMAL only at checkpoints.
+        self._synchronous = "FULL" if durability == "power" else "NORMAL"
         self.connection = connect(
             store,
             "mode=rw",
-            # FULL waits at each commit until the log is on the disk, NORMAL only at checkpoints.
-            f"synchronous={'FULL' if durability == 'power' else 'NORMAL'}",
+            f"synchronous={self._synchronous}",
             "fullfsync=1",
             "checkpoint_fullfsync=1",
             "wal_autocheckpoint=0",
@@ -73,6 +74,20 @@ class Writer:
             self.transactions += 1
             self._pages += PAGES_A_TRANSACTION
             self._checkpoint_when_due()
+
+    @contextmanager
+    def unsynced_transaction(self) -> Generator[sqlite3.Cursor]:
+        """A write transaction that waits for no disk. Raises as ``transaction`` does.
+
+        A power cut loses transactions from the end of the log only, so one that is not lost has kept
+        all that were committed before it.
+        """
+        self.connection.execute("PRAGMA synchronous=NORMAL")
+        try:
+            with self.transaction() as cursor:
+                yield cursor
+        finally:
+            self.connection.execute(f"PRAGMA synchronous={self._synchronous}")
 
     def wrote(self, pages: int) -> None:
         """Count further *pages* of the running transaction towards the next checkpoint."""

@@ -7,11 +7,12 @@ from typing import Final, TypeVar
 
 from pi_actors.core.ids import ActorId, Position, SessionId
 from pi_actors.storage.locks import session_holder
-from pi_actors.storage.log import PAGE_BYTES, PAGE_ROWS, REQUEST_KINDS, Head, RequestKind, Row
+from pi_actors.storage.log import PAGE_BYTES, PAGE_ROWS, REQUEST_KINDS, Head, RequestKind, Row, Snapshot
 from pi_actors.storage.sqlite_connections import Readers
 from pi_actors.storage.sqlite_errors import translated
 from pi_actors.storage.sqlite_heads import HEAD_COLUMNS, head_from, head_of
 from pi_actors.storage.sqlite_schema import MARKER
+from pi_actors.storage.sqlite_snapshots import read_snapshots
 
 T = TypeVar("T")
 
@@ -98,6 +99,9 @@ class SQLiteReader:
         values = {"marker": MARKER, "session": session}
         found = self._run(lambda connection: connection.execute(query, values).fetchone())
         return found is not None and not found[0]
+
+    def snapshots(self, session: SessionId, name: str) -> list[Snapshot]:
+        return self._run(lambda connection: read_snapshots(connection.cursor(), session, name))
 
     def close(self) -> None:
         self._readers.close()

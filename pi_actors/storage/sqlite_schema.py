@@ -39,6 +39,10 @@ INDEX_TABLES: Final = (
         PRIMARY KEY (number, agent, entry)) WITHOUT ROWID""",
 )
 
+SNAPSHOTS: Final = """CREATE TABLE IF NOT EXISTS snapshots (
+    number INTEGER, name TEXT, position INTEGER, body BLOB NOT NULL,
+    PRIMARY KEY (number, name, position))"""
+
 MARKER: Final = -1
 """An agent or id of no session's own: in each index table it marks a session as indexed."""
 
@@ -94,7 +98,8 @@ def prepare(connection: sqlite3.Connection, store: Path) -> None:
         )
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statement in (*TABLES, *INDEX_TABLES) if found == "nothing" else INDEX_TABLES:
+        disposable = (*INDEX_TABLES, SNAPSHOTS)
+        for statement in (*TABLES, *disposable) if found == "nothing" else disposable:
             connection.execute(statement)
         if found == "nothing":
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")

@@ -15,7 +15,7 @@ from pi_actors.core.errors import Fenced, SessionFailed, StoreError
 from pi_actors.core.ids import ActorId, Position, SessionId
 from pi_actors.core.record import IndexRows
 from pi_actors.session import Store, open_store
-from pi_actors.storage.log import PAGE_ROWS, Batch, Head, Held, Log, RequestKind, Row
+from pi_actors.storage.log import PAGE_ROWS, Batch, Head, Held, Log, RequestKind, Row, Snapshot
 from pi_actors.storage.memory import MemoryLog
 
 Side: TypeAlias = Literal["before", "after"]
@@ -152,6 +152,14 @@ class CrashingLog:
     def needs_index(self, session: SessionId) -> bool:
         self._require_running()
         return self.log.needs_index(session)
+
+    def snapshots(self, session: SessionId, name: str) -> list[Snapshot]:
+        self._require_running()
+        return self.log.snapshots(session, name)
+
+    def save_snapshot(self, session: SessionId, epoch: int, *snapshots: Snapshot) -> bool:
+        self._require_running()
+        return self.log.save_snapshot(session, epoch, *snapshots)
 
     def close(self) -> None:
         """Leave the log below as it is."""
