@@ -53,6 +53,7 @@ UNTYPED: Final = {
     "pi_actors/core/state.py": "the kinds by name, each generic in a state of its own",
     "pi_actors/core/text.py": "Json, the one name for a value that was or becomes JSON",
     "pi_actors/runtime/work.py": "a user's kinds by name, each generic in a state of its own",
+    "pi_actors/storage/packing.py": "maps of any keys and values, as a codec meets them",
 }
 """Where ``Any`` may stand: at the edge to JSON and to stored bytes."""
 

@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 import trio
 
-from pi_actors.actors.agent.state import AgentState
 from pi_actors.actors.generation.messages import RequestStarted
 from pi_actors.actors.generation.state import Requested
 from pi_actors.cli.models import model_of
@@ -18,7 +17,7 @@ from pi_actors.core.errors import NotFound, UnknownName
 from pi_actors.core.ids import Position, SessionId
 from pi_actors.core.state import SessionState, owed
 from pi_actors.models import Model
-from pi_actors.runtime.live import KINDS
+from pi_actors.runtime.live import KINDS, chosen_model
 from pi_actors.runtime.store import TOPICS
 from pi_actors.session import Session, open_session
 from pi_actors.storage.codec import decode_row
@@ -190,11 +189,8 @@ def _pinned_models(session: Session, base_url: str | None) -> dict[str, Model]:
     known = session.live.registry.models
     wanted: set[str] = set()
     for actor in session.live.line.shown.actors.values():
-        match actor.state:
-            case Requested() as state:
-                wanted.add(state.pinned.model)
-            case AgentState() as state if state.choices.model is not None:
-                wanted.add(state.choices.model)
-            case _:
-                pass
+        if isinstance(actor.state, Requested):
+            wanted.add(actor.state.pinned.model)
+        elif (model := chosen_model(actor)) is not None:
+            wanted.add(model)
     return {name: model_of(name, base_url) for name in sorted(wanted - known.keys())}

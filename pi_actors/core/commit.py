@@ -18,12 +18,14 @@ import msgspec
 from pi_actors.core.catalog import Catalog
 from pi_actors.core.decider import (
     Abort,
+    AbortedAbove,
     At,
     Decision,
     Event,
     Fault,
     Mark,
     Orphan,
+    Passive,
     Quarantined,
     Send,
     SpawnAgent,
@@ -63,6 +65,7 @@ def run_to_rest(
 
     Raises:
         CommandRefused: an addressed actor refused. Nothing has happened.
+        Asleep: the agent that it names must be put back into *session* first. Nothing has happened.
 
     A command to an actor that is not there, or has ended, is a no-op; callers look with ``require``.
     """
@@ -80,6 +83,14 @@ def spawn_agent(session: SessionState, event: AgentSpawned, given: Circumstances
     """An agent that nobody owns, as a commit of its own. Its id is the state's new position."""
     cascade = _Cascade(session, given, {})
     return cascade.run_spawn(event)
+
+
+class Asleep(Exception):
+    """The agent would have to decide and is passive: put back what it was, and try again."""
+
+    def __init__(self, agent: ActorId) -> None:
+        super().__init__(f"agent {agent} is passive")
+        self.agent = agent
 
 
 class _Broke(Exception):
@@ -124,6 +135,8 @@ class _Cascade:
             return
         if isinstance(step.command, Mark):
             self._mark(actor, step)
+        elif isinstance(actor.state, Passive):
+            self._deliver_to_passive(actor, step)
         elif actor.held is None and not self._answered_by_kernel(actor, step):
             self._carry_out(actor, self._decide(actor, step), step)
 
@@ -152,6 +165,10 @@ class _Cascade:
         else:
             return False
         return True
+
+    def _deliver_to_passive(self, actor: Actor, step: Delivery) -> None:
+        if not isinstance(step.command, AbortedAbove):  # nothing is queued, so there is nothing to withdraw
+            raise Asleep(actor.id)
 
     def _deliver_to_quarantined(self, actor: Actor, broken: Quarantined, step: Delivery) -> None:
         what = f"event {broken.event} at position {broken.position} does not fit its state"

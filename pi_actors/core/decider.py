@@ -74,6 +74,19 @@ class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
     event: str
 
 
+class Passive(msgspec.Struct, frozen=True, kw_only=True):
+    """Stands in for the state and the memos of an idle agent that gave up its memory.
+
+    No event makes it, so no fold has it: whoever keeps the state puts it there, and puts back what
+    the agent was as of ``position`` before the agent decides or evolves again. ``last_step`` and
+    ``model`` (the chosen one) are what others ask of it without waking it.
+    """
+
+    position: Position
+    last_step: Position
+    model: str | None
+
+
 class Birth(msgspec.Struct, frozen=True, kw_only=True):
     """Who a new actor is. ``agent`` is the agent it works for; an agent's own id for agents."""
 
@@ -187,10 +200,15 @@ class Recover(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kind(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
-    """An actor kind. All functions are synchronous and pure."""
+    """An actor kind. All functions are synchronous and pure.
+
+    ``states``: the types that its states have. ``version`` rises whenever they, or what ``evolve``
+    makes of an event, change: snapshots of another version are not used.
+    """
 
     name: str
     version: int = 1
+    states: tuple[type[msgspec.Struct], ...] = ()
     initial: Callable[[Birth], S]
     decide: Callable[[S, Any, At], Decision]
     evolve: Callable[[S, Position, Any], S | Quarantined]

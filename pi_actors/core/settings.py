@@ -45,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``tools_max`` bounds the tools that run at once in a session, at each depth of subagents for itself;
     ``tool_threads_max`` bounds those that are plain functions, in threads.
     ``recoveries_max``: recoveries of one run without a step before it is given up.
+    ``passivate_ms``: an agent that is idle for this long, up to twice as long, gives up its memory
+    until it is needed; 0: never.
     ``close_ms``: how long closing and aborting wait for code that cannot be cancelled.
     """
 
@@ -60,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tools_max: int = 64
     tool_threads_max: int = 40
     recoveries_max: int = 5
+    passivate_ms: int = 600_000
     close_ms: int = 5_000
 
     def __post_init__(self) -> None:
@@ -67,6 +70,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             _at_least(name, getattr(self, name), 1)
         for name in ("tool_threads_max", "recoveries_max"):
             _at_least(name, getattr(self, name), 1)
+        _at_least("passivate_ms", self.passivate_ms, 0)
         _at_least("close_ms", self.close_ms, 0)
         _at_least("retry.retries_max", self.retry.retries_max, 0)
         for name in ("reserve_tokens", "background_tokens", "keep_recent_tokens"):

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, get_args
 import immutables
 import msgspec
 
-from pi_actors.core.decider import AbortWork, Birth, Effect, Event, Kind, Quarantined
+from pi_actors.core.decider import AbortWork, Birth, Effect, Event, Kind, Passive, Quarantined
 from pi_actors.core.ids import NOBODY, ActorId, Position
 from pi_actors.core.lifecycle import (
     AbortMarked,
@@ -31,6 +31,9 @@ from pi_actors.core.lifecycle import (
 
 AGENT_KIND = "pi.agent"
 Kinds: TypeAlias = Mapping[str, Kind[Any]]
+
+
+NO_MEMOS: Final["immutables.Map[str, bytes]"] = immutables.Map()
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +55,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(known[id] for id in self.on)
 
 
-class Actor(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Actor(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One node. ``parent``: its owner, or its agent where a work actor has no other owner.
 
     ``held``: the outcome is decided and waits for the work below. ``marked``: it must stop.
@@ -71,7 +74,7 @@ class Actor(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     marked: bool = False
     ended: bool = False
     wait: Waiting | None = None
-    memos: "immutables.Map[str, bytes]" = immutables.Map()
+    memos: "immutables.Map[str, bytes]" = NO_MEMOS
     busy_below: int = 0
 
     @property
@@ -88,6 +91,10 @@ class Actor(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def busy(self) -> bool:
         """Live, or with something ordinary that is live below."""
         return self.busy_below > 0 or self.live
+
+
+class Over(msgspec.Struct, frozen=True):
+    """The state of an actor that has ended and stays as an owner: whatever it was, it is past."""
 
 
 Actors: TypeAlias = "immutables.Map[ActorId, Actor]"
@@ -111,7 +118,12 @@ class SessionState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 EMPTY = SessionState()
+OVER: Final = Over()
+NO_ACTORS: Actors = immutables.Map()
 NONE: "immutables.Map[ActorId, None]" = immutables.Map()
+
+STATE_VERSION: Final = 1
+"""Rises whenever the structs here, or what ``evolve`` makes of an event, change; see ``Kind.version``."""
 
 ANY_KIND: Final = "*"
 """Under this name ``Kinds`` holds the kind of every actor whose own kind it does not hold."""
@@ -161,7 +173,7 @@ def owed(actor: Actor, kinds: Kinds) -> tuple[Effect, ...]:
         return ()
     if actor.marked:
         return () if actor.busy_below else (AbortWork(),)
-    if actor.wait is not None or isinstance(actor.state, Quarantined):
+    if actor.wait is not None or isinstance(actor.state, Quarantined | Passive):
         return ()
     return kind_of(kinds, actor.kind).owed(actor.state)
 
@@ -228,7 +240,9 @@ class _Growth:
         if actor is None or not actor.live:
             return
         self._stop_waiting(actor)
-        ended = msgspec.structs.replace(actor, ended=True, held=None, marked=False, wait=None)
+        ended = msgspec.structs.replace(
+            actor, state=OVER, ended=True, held=None, marked=False, wait=None, memos=NO_MEMOS
+        )
         self.actors = self.actors.set(id, ended)
         if not actor.background and actor.busy_below == 0:
             self._count(actor.parent, -1)

@@ -10,7 +10,8 @@ shown, answered or run before step 5.
 """
 
 import random
-from collections.abc import Callable, Generator
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -19,10 +20,10 @@ import trio
 
 from pi_actors.actors.topics import index_of
 from pi_actors.core.catalog import Catalog
-from pi_actors.core.commit import Circumstances, Settled, run_to_rest, spawn_agent
+from pi_actors.core.commit import Asleep, Circumstances, Settled, run_to_rest, spawn_agent
 from pi_actors.core.decider import Send
 from pi_actors.core.errors import CommandRefused, PiActorsError, SessionClosed, SessionFailed, StoreError
-from pi_actors.core.ids import NO_CAUSE, Position, SessionId
+from pi_actors.core.ids import NO_CAUSE, ActorId, Position, SessionId
 from pi_actors.core.instants import microseconds
 from pi_actors.core.ledger import Drafted
 from pi_actors.core.lifecycle import AgentSpawned
@@ -47,7 +48,10 @@ class Committed(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class CommitLine:
-    """Decides, stores and shows, in that order, for one open session."""
+    """Decides, stores and shows, in that order, for one open session.
+
+    ``before``: what was shown before the commit that listeners are being called with.
+    """
 
     def __init__(
         self,
@@ -61,21 +65,25 @@ class CommitLine:
         settings: Settings,
         clock: Clock,
         group: GroupCommit,
+        wake: Callable[[ActorId], Awaitable[None]],
     ) -> None:
+        """*wake*: puts back a passive agent that must decide; see ``substitute``."""
         self.session_id = session_id
         self.ahead = state
         self.shown = state
+        self.before = state
         self.failure: PiActorsError | None = None
         self.failed = trio.Event()
         self.closed = False
-        self._epoch = epoch
+        self.epoch = epoch
         self._topics = topics
         self._kinds = kinds
         self._catalog = catalog
         self._settings = settings
         self._clock = clock
         self._group = group
-        self._newest: _Pending | None = None
+        self._wake = wake
+        self._pending: deque[_Pending] = deque()
         self._listeners: list[Listener] = []
 
     async def commit(self, *commands: Send, cause: Position = NO_CAUSE) -> Committed:
@@ -89,16 +97,20 @@ class CommitLine:
             InvalidValue: something in it cannot be stored; nothing was.
             SessionClosed, SessionFailed: nothing more is stored in this opening.
         """
-        self.check_open()
-        try:
-            settled = run_to_rest(self.ahead, commands, self._circumstances(), cause=cause)  # 1
-        except CommandRefused:
-            await self.settle_down()
-            raise
-        except Exception as error:  # an agent's decider broke: nobody can say what follows from what
-            self.fail(SessionFailed(f"the decider of an agent raised {type(error).__name__}: {error}"))
-            self.check_not_failed()
-            raise
+        while True:
+            self.check_open()
+            try:
+                settled = run_to_rest(self.ahead, commands, self._circumstances(), cause=cause)  # 1
+                break
+            except Asleep as asleep:
+                await self._wake(asleep.agent)
+            except CommandRefused:
+                await self.settle_down()
+                raise
+            except Exception as error:  # an agent's decider broke: nobody can say what follows from what
+                self.fail(SessionFailed(f"the decider of an agent raised {type(error).__name__}: {error}"))
+                self.check_not_failed()
+                raise
         return await self._store(settled)
 
     async def spawn(self, event: AgentSpawned) -> Committed:
@@ -108,8 +120,8 @@ class CommitLine:
 
     async def settle_down(self) -> None:
         """Return once everything decided so far is durable and shown."""
-        if self._newest is not None:
-            await self._newest.wait()
+        if self._pending:
+            await self._pending[-1].wait()
         else:
             await trio.lowlevel.checkpoint()
 
@@ -154,7 +166,7 @@ class CommitLine:
             return Committed(position=self.shown.position, events=(), reply=settled.reply)
         pending = self._encode(settled)  # 2
         self.ahead = settled.state  # 3
-        self._newest = pending
+        self._pending.append(pending)
         self._group.put(pending)  # 4
         await pending.wait()
         return Committed(position=pending.state.position, events=pending.events, reply=settled.reply)
@@ -165,7 +177,7 @@ class CommitLine:
         events = tuple([self._recorded(draft, end, at_us) for draft in settled.drafts])
         batch = Batch(
             session=self.session_id,
-            epoch=self._epoch,
+            epoch=self.epoch,
             after=self.ahead.position,
             rows=[encode_row(self.session_id, event, self._topics) for event in events],
             index=index_of([(event.position, event.actor, event.event) for event in events]),
@@ -196,9 +208,22 @@ class CommitLine:
 
     def show(self, pending: "_Pending") -> None:
         """An acknowledged commit becomes the truth for everyone."""
+        shown = self._pending.popleft()
+        assert shown is pending, "commits are acknowledged in their order"
         self.shown = pending.state  # 6
         for listener in tuple(self._listeners):  # 7 and 8
             listener(pending.events, pending.state)
+        self.before = pending.state
+
+    def substitute(self, change: Callable[[SessionState], SessionState]) -> None:
+        """Put *change* of every state in its place: of what is shown, what is ahead and all between.
+
+        For what no event tells of: nobody who folds the log may see a difference.
+        """
+        self.shown = self.before = change(self.shown)
+        for pending in self._pending:
+            pending.state = change(pending.state)
+        self.ahead = self._pending[-1].state if self._pending else self.shown
 
 
 class _Pending:

@@ -72,13 +72,11 @@ class Errands:
         self._close_ms = close_ms
         self._running: dict[ActorId, dict[Effect, Errand]] = {}
         self._nursery: trio.Nursery | None = None
-        self._seen = line.shown
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Start what is owed now, then whatever commits come to owe, until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self._seen = self._line.shown
             stop_listening = self._line.listen(self._follow)
             task_status.started()
             try:
@@ -115,13 +113,12 @@ class Errands:
             return True
         return False
 
-    def _follow(self, commit: Commit, state: SessionState) -> None:
-        before, self._seen = self._seen, state
+    def _follow(self, commit: Commit, _: SessionState) -> None:
         for id in {event.actor: None for event in commit}:
             self._refresh(id)
         for event in commit:
             if isinstance(event.event, WorkEnded):
-                self._refresh_above(before.actors.get(event.actor))
+                self._refresh_above(self._line.before.actors.get(event.actor))
 
     def _refresh_above(self, ended: Actor | None) -> None:
         """Marked actors above owe their abort as soon as nothing lives below them."""

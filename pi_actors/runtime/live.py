@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TypeVar, TypeVarTuple
+from typing import Final, TypeVar, TypeVarTuple
 from uuid import uuid4
 
 import trio
@@ -19,7 +19,7 @@ from pi_actors.actors.generation.decider import KIND as GENERATION
 from pi_actors.actors.generation.messages import CallModel, PrepareRequest, WakeAt
 from pi_actors.actors.tool.decider import KIND as TOOL
 from pi_actors.actors.tool.messages import ReconcileTool, RunTool
-from pi_actors.core.decider import AbortWork, Effect, Quarantined
+from pi_actors.core.decider import AbortWork, Effect, Passive, Quarantined
 from pi_actors.core.errors import NotFound, SessionClosed, SessionFailed
 from pi_actors.core.ids import ActorId, EntryId, Position, SessionId
 from pi_actors.core.instants import microseconds
@@ -34,13 +34,17 @@ from pi_actors.runtime.clock import Clock
 from pi_actors.runtime.commit_line import CommitLine
 from pi_actors.runtime.errands import Errand, Errands, Handler
 from pi_actors.runtime.executing import reconcile_tool, run_tool
-from pi_actors.runtime.opening import fold_log, fold_to
+from pi_actors.runtime.kept import Kept
+from pi_actors.runtime.opening import Folded, fold_log, fold_to
+from pi_actors.runtime.passivation import Passivation
 from pi_actors.runtime.recovery import FoundRuns
 from pi_actors.runtime.registry import Registry
 from pi_actors.runtime.scopes import background
 from pi_actors.runtime.shell import Handles, Shell
+from pi_actors.runtime.snapshots import Snapshots
+from pi_actors.runtime.state_codec import StateCodec
 from pi_actors.runtime.stepping import abort_step, run_step, why_blocked
-from pi_actors.runtime.store import LiveStore
+from pi_actors.runtime.store import TOPICS, LiveStore
 from pi_actors.runtime.summarising import repeat_at, summarise
 from pi_actors.runtime.waiting import Waits
 from pi_actors.storage.codec import decode_row
@@ -50,6 +54,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 KINDS: Kinds = {kind.name: kind for kind in (AGENT, GENERATION, TOOL, COMPACTION, CUSTOM)}
+CODEC: Final = StateCodec(KINDS, TOPICS)
 
 
 class LiveSession:
@@ -60,7 +65,7 @@ class LiveSession:
         store: LiveStore,
         session_id: SessionId,
         epoch: int,
-        state: SessionState,
+        folded: Folded,
         *,
         registry: Registry,
         settings: Settings,
@@ -72,6 +77,7 @@ class LiveSession:
         self.settings = settings
         self.clock = clock
         self.registry = registry
+        state = folded.state
         self.line = CommitLine(
             session_id,
             epoch,
@@ -82,7 +88,11 @@ class LiveSession:
             settings=settings,
             clock=clock,
             group=store.group,
+            wake=self._wake,
         )
+        self.kept = kept_of(store, session_id)
+        self.snapshots = Snapshots(self.line, store, self.kept, folded.snapshot)
+        self.passivation = Passivation(self.line, store, self.kept, clock, settings.passivate_ms)
         self.waits = Waits(self.line)
         self.bodies = Bodies(self.recorded_at)
         self.line.listen(self.bodies.follow)
@@ -140,6 +150,9 @@ class LiveSession:
             raise NotFound(f"there is no work actor {actor_id} in session {session!r}")
         return recorded.event.outcome
 
+    async def _wake(self, agent: ActorId) -> None:
+        await self.passivation.wake(agent)
+
     def _may_start(self, actor: Actor, effect: Effect) -> bool:
         if not self.found.may_start(self.line.shown, actor, effect):
             return False
@@ -159,9 +172,7 @@ class LiveSession:
 
     async def state_at(self, position: Position) -> SessionState:
         """The state just after the acknowledged event at *position*, folded from the log."""
-        return await self.read(
-            fold_to, self.store.log, self.line.session_id, self.store.topics, KINDS, position
-        )
+        return await self.read(fold_to, self.kept, position)
 
     async def entry_ids(self, agent: ActorId, *, before: EntryId | None, limit: int) -> list[EntryId]:
         """The newest *limit* entries of *agent* before *before* (None: the end), oldest first.
@@ -241,6 +252,7 @@ class LiveSession:
                 self.line.check_open()
                 releases = self.found.release(self.line.ahead) if self.resumed.is_set() else []
                 await self.line.commit(*releases)
+                await self.snapshots.take()
             except SessionFailed:
                 pass
             self.line.closed = True
@@ -249,7 +261,7 @@ class LiveSession:
 
 @asynccontextmanager
 async def open_live(
-    store: LiveStore, session_id: SessionId, *, make: Callable[[int, SessionState], LiveSession], clock: Clock
+    store: LiveStore, session_id: SessionId, *, make: Callable[[int, Folded], LiveSession], clock: Clock
 ) -> AsyncGenerator[LiveSession]:
     """Own the session for the time of the body.
 
@@ -262,12 +274,14 @@ async def open_live(
     held = await store.read(store.log.acquire, session_id)
     try:
         head = await store.write(partial(store.log.claim, session_id, now_us=microseconds(clock.now())))
-        live = make(head.epoch, await store.read(fold_log, store.log, head, store.topics, KINDS))
+        live = make(head.epoch, await store.read(fold_log, head, kept_of(store, session_id)))
         if live.line.shown.position == 0:
             await live.line.spawn(AgentSpawned(session_uuid=uuid4().hex))
         await live.registry.reach_known(_chosen_models(live.line.shown))
         body = trio.CancelScope()
-        async with background(partial(_watch, live, body), live.run):
+        async with background(
+            partial(_watch, live, body), live.run, live.snapshots.run, live.passivation.run
+        ):
             try:
                 with body:
                     yield live
@@ -276,6 +290,11 @@ async def open_live(
         live.line.check_not_failed()
     finally:
         held.close()
+
+
+def kept_of(store: LiveStore, session_id: SessionId) -> Kept:
+    """How the session's state is read from the log and its snapshots."""
+    return Kept(store.log, session_id, store.topics, KINDS, CODEC)
 
 
 def _read_at(store: LiveStore, session: SessionId, positions: Sequence[Position]) -> list[Recorded]:
@@ -291,8 +310,19 @@ async def _watch(live: LiveSession, body: trio.CancelScope) -> None:
 
 
 def _chosen_models(state: SessionState) -> set[str]:
-    agents = (actor.state for actor in state.actors.values() if isinstance(actor.state, AgentState))
-    return {agent.choices.model for agent in agents if agent.choices.model is not None}
+    models = (chosen_model(actor) for actor in state.actors.values())
+    return {model for model in models if model is not None}
+
+
+def chosen_model(actor: Actor) -> str | None:
+    """The model that the agent chose, also while it is passive."""
+    match actor.state:
+        case AgentState(choices=choices):
+            return choices.model
+        case Passive(model=model):
+            return model
+        case _:
+            return None
 
 
 def _handlers(live: LiveSession) -> dict[type[Effect], Handler]:

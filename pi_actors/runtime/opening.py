@@ -1,65 +1,92 @@
-"""From the log of a claimed session to its state: read the rows, fold them."""
+"""From the log of a claimed session to its state: the newest usable snapshot, and the rows after it."""
 
-from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 
 from pi_actors.actors.topics import index_of
+from pi_actors.core.decider import Passive
 from pi_actors.core.errors import LogCorrupt, LogTooNew
-from pi_actors.core.ids import Position, SessionId
+from pi_actors.core.ids import Position
+from pi_actors.core.lifecycle import AgentSpawned
 from pi_actors.core.record import Recorded, UnknownEvent
-from pi_actors.core.state import EMPTY, Kinds, SessionState, evolve
-from pi_actors.storage.codec import Topics, decode_row
-from pi_actors.storage.log import Head, Log
+from pi_actors.core.state import EMPTY, SessionState, evolve
+from pi_actors.runtime.kept import Kept, with_restored
+from pi_actors.storage.codec import decode_row
+from pi_actors.storage.log import Head
+
+STATE: Final = "state"
+"""The name of the snapshots of the write side's state."""
 
 
-def fold_log(log: Log, head: Head, topics: Topics, kinds: Kinds) -> SessionState:
-    """The state of a claimed session, and its index tables if somebody deleted them. Blocks.
+class Folded(NamedTuple):
+    """The state of a session, and the position of the snapshot that it was made from; 0: none."""
+
+    state: SessionState
+    snapshot: Position
+
+
+def fold_log(head: Head, kept: Kept) -> Folded:
+    """The state of a claimed session. Rebuilds its index tables if somebody deleted them. Blocks.
+
+    A row that a snapshot makes needless is not read, so nobody notices here if it is damaged.
 
     Raises:
         LogCorrupt: a row is damaged or missing.
         LogTooNew: a newer version wrote what this one must understand to go on.
     """
-    state, last = EMPTY, None
-    rebuilt: list[Recorded] | None = [] if log.needs_index(head.session) else None
-    for last in _read(log, head, topics):
+    needs_index = kept.log.needs_index(head.session)
+    start = EMPTY if needs_index else _newest_snapshot(head, kept)
+    state, last = start, None
+    rebuilt: list[Recorded] = []
+    for last in kept.events(after=start.position, through=head.position):
         if isinstance(last.event, UnknownEvent) and not last.event.display:
-            raise LogTooNew(head.session, last.position, last.topic, "an event of an unknown kind")
-        state = _evolved(state, last, kinds)
-        if rebuilt is not None:
+            raise LogTooNew(kept.session, last.position, last.topic, "an event of an unknown kind")
+        state = _evolved(state, last, kept)
+        if needs_index and not isinstance(last.event, UnknownEvent):
             rebuilt.append(last)
     if last is not None and last.end != last.position:
         raise LogCorrupt(head.session, last.position, "its commit is cut off")
     if rebuilt:
-        log.rebuild_index(head.session, index_of((each.position, each.actor, each.event) for each in rebuilt))
-    return state
+        index = index_of((each.position, each.actor, each.event) for each in rebuilt)
+        kept.log.rebuild_index(head.session, index)
+    return Folded(state, start.position)
 
 
-def fold_to(log: Log, session: SessionId, topics: Topics, kinds: Kinds, to: Position) -> SessionState:
+def fold_to(kept: Kept, to: Position) -> SessionState:
     """The state just after the event at *to*, also within a commit. Blocks; raises as ``fold_log``."""
-    head = log.head(session)
-    assert head is not None, f"session {session!r} is open and has no head"
     state = EMPTY
-    for each in _read(log, msgspec.structs.replace(head, position=to), topics):
-        state = _evolved(state, each, kinds)
+    for each in kept.events(after=0, through=to):
+        state = _evolved(state, each, kept)
     return state
 
 
-def _evolved(state: SessionState, recorded: Recorded, kinds: Kinds) -> SessionState:
-    event, position, at_us = recorded.event, recorded.position, recorded.at_us
+def _newest_snapshot(head: Head, kept: Kept) -> SessionState:
+    """The state of the newest snapshot that can be used; the empty one where there is none."""
+    found = kept.log.snapshots(head.session, STATE)
+    uuid = _uuid(kept) if found else None
+    for snapshot in found:
+        state = None if uuid is None else kept.codec.unpack(snapshot.body, uuid, snapshot.position)
+        if state is not None:
+            return state
+    return EMPTY
+
+
+def _uuid(kept: Kept) -> str | None:
+    """What the session's first event says, None where that is missing."""
+    for row in kept.log.read_at(kept.session, [1]):
+        event = decode_row(kept.session, row, kept.topics).event
+        if isinstance(event, AgentSpawned):
+            return event.session_uuid
+    return None
+
+
+def _evolved(state: SessionState, each: Recorded, kept: Kept) -> SessionState:
+    event = each.event
     if isinstance(event, UnknownEvent):
-        return msgspec.structs.replace(state, position=position, at_us=at_us)
-    return evolve(state, kinds, position=position, at_us=at_us, actor=recorded.actor, event=event)
-
-
-def _read(log: Log, head: Head, topics: Topics) -> Iterator[Recorded]:
-    session, after = head.session, 0
-    while after < head.position:
-        rows = log.read(session, after=after, through=head.position)
-        if not rows:
-            raise LogCorrupt(session, after + 1, f"the rows from here to {head.position} are missing")
-        for row in rows:
-            if row.position > max(after, head.scavenged_to) + 1:
-                raise LogCorrupt(session, after + 1, f"the rows from here to {row.position - 1} are missing")
-            yield decode_row(session, row, topics)
-            after = row.position
+        return msgspec.structs.replace(state, position=each.position, at_us=each.at_us)
+    actor = state.actors.get(each.actor)
+    if actor is not None and isinstance(actor.state, Passive):
+        restored = kept.restore(state.uuid, actor.id, actor.state)
+        state = with_restored(state, restored, actor.state)
+    return evolve(state, kept.kinds, position=each.position, at_us=each.at_us, actor=each.actor, event=event)

@@ -15,7 +15,7 @@ from pi_actors.actors.compaction.messages import RepeatAt
 from pi_actors.actors.custom.decider import CustomState
 from pi_actors.actors.custom.messages import RunStep
 from pi_actors.actors.generation.messages import WakeAt
-from pi_actors.core.decider import AbortWork, Effect, Recover, Send
+from pi_actors.core.decider import AbortWork, Effect, Passive, Recover, Send
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.record import Commit
 from pi_actors.core.state import Actor, Kinds, SessionState, owed
@@ -115,7 +115,7 @@ def _waits(effect: Effect) -> bool:
 def _last_step(actor: Actor) -> Position:
     """Where the actor's last real progress was stored; 0 for kinds whose progress is their agent's."""
     match actor.state:
-        case AgentState(last_step=last_step):
+        case AgentState(last_step=last_step) | Passive(last_step=last_step):
             return last_step
         case CustomState(step=step) if step > actor.id:
             return step

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pi_actors.actors.agent.state import AgentState
+from pi_actors.core.decider import Passive
 from pi_actors.core.errors import CommandRefused, NotFound
 from pi_actors.core.ids import ActorId, Position, SubmissionId
 from pi_actors.core.messages import Blob, Text
@@ -153,6 +154,8 @@ def _run_of(session: Session, agent: ActorId) -> Position | None:
     actor = session.live.line.ahead.actors.get(agent)
     if actor is None or not actor.is_agent:
         raise NotFound(f"session {session.id!r} has no agent {agent}")
+    if isinstance(actor.state, Passive):
+        return None
     if not isinstance(actor.state, AgentState):
         raise CommandRefused(f"agent {agent} is quarantined: {actor.state}")
     return None if actor.state.run is None else actor.state.run.id

@@ -204,13 +204,13 @@ class Agent:
             CommandRefused: there is no such choice.
         """
         async with self._session.live.shell.configuring:
-            current = self._state("ahead").choices
+            current = (await self._state("ahead")).choices
             changed = await choices_from(self._session.live.registry, current, choices)
             await self._commit(Configure(choices=changed))
 
     async def entries(self) -> list[Entry]:
         """The active transcript: what the agent has in context, failed attempts included."""
-        state = self._state("shown")
+        state = await self._state("shown")
         return await self._session.live.bodies.entries([meta.id for meta in state.entries])
 
     async def history(self, *, before: EntryId | None = None, limit: int = 100) -> list[Entry]:
@@ -272,9 +272,10 @@ class Agent:
         require(line.ahead, self.id)
         return (await line.commit(Send(self.id, command))).reply
 
-    def _state(self, which: Literal["ahead", "shown"]) -> AgentState:
+    async def _state(self, which: Literal["ahead", "shown"]) -> AgentState:
         line = self._session.live.line
         line.check_open()
+        await self._session.live.passivation.wake(self.id)
         actor = require(line.ahead if which == "ahead" else line.shown, self.id)
         if not isinstance(actor.state, AgentState):
             raise CommandRefused(f"agent {self.id} is quarantined: {actor.state}")

@@ -16,6 +16,7 @@ async def fork_event(live: LiveSession, agent: ActorId, at: EntryId, request_id:
         CommandRefused: there is no such entry in it.
     """
     parent = await _parent(live, agent, at)
+    await live.passivation.wake(parent)
     state = as_of(live.shell.agent_state(parent), at) or await _read(live, parent, at)
     inherited = msgspec.msgpack.encode(fork_input(state, at))
     return AgentSpawned(choices=state.choices, request_id=request_id, input=inherited)

@@ -9,10 +9,10 @@ from typing import Literal
 from pi_actors.core.ids import SessionId
 from pi_actors.core.instants import instant
 from pi_actors.core.settings import Settings
-from pi_actors.core.state import SessionState
 from pi_actors.models.protocol import Model
 from pi_actors.runtime.clock import Clock, SystemClock
 from pi_actors.runtime.live import LiveSession, open_live
+from pi_actors.runtime.opening import Folded
 from pi_actors.runtime.registry import Instructions, Registry
 from pi_actors.runtime.shell import Handles
 from pi_actors.runtime.store import LiveStore, open_live_store
@@ -74,12 +74,12 @@ class Store:
         clock = clock or SystemClock()
         session = Session(session_id)
 
-        def make(epoch: int, state: SessionState) -> LiveSession:
+        def make(epoch: int, folded: Folded) -> LiveSession:
             live = LiveSession(
                 self._live,
                 session_id,
                 epoch,
-                state,
+                folded,
                 registry=registry,
                 settings=settings,
                 clock=clock,

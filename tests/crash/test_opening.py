@@ -173,10 +173,28 @@ async def test_a_row_that_has_gone_is_reported_with_its_position(tmp_path: Path)
             await session.root.submit_write("note")
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("DELETE FROM stored_events WHERE originator_version=4")
+        connection.execute("DELETE FROM snapshots")
         connection.commit()
     with pytest.raises(LogCorrupt, match="position 4: the rows from here to 4 are missing"):
         async with open_session(store):
             pass
+
+
+async def test_a_row_that_has_gone_below_a_snapshot_is_reported_to_whoever_reads_there(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "work.db"
+    async with open_session(store) as session:
+        for _ in range(3):
+            await session.root.submit_write("note")
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("DELETE FROM stored_events WHERE originator_version=4")
+        connection.commit()
+    async with open_session(store) as session:
+        await session.root.submit_write("note")
+        assert [entry.id for entry in await session.root.entries()] == [3, 5, 7, 9]
+        with pytest.raises(LogCorrupt, match="position 4: the rows from here to 4 are missing"):
+            await replay(store)
 
 
 async def test_an_impossible_event_of_an_agent_quarantines_it_and_nobody_else() -> None:

@@ -65,7 +65,7 @@ async def _live_through(seed: int, folder: Path) -> None:
 async def _crash_and_finish(seed: int, folder: Path) -> None:
     chance = random.Random(seed)
     clock, log, file = TrioClock(), MemoryLog(), EffectsFile(folder / "effects")
-    scenario = partial(_work, seed=seed, chance=chance, clock=clock, file=file)
+    scenario = partial(work, seed=seed, chance=chance, clock=clock, file=file)
     for _ in range(chance.randint(1, CRASHES_MAX)):
         point = CrashPoint(chance.randint(1, 30), chance.choice(SIDES))
         await run_until_crash(scenario, log, point)
@@ -74,7 +74,7 @@ async def _crash_and_finish(seed: int, folder: Path) -> None:
     check_effects(check_log(log, finished=True), file)
 
 
-async def _work(
+async def work(
     store: Store, *, seed: int, chance: random.Random, clock: TrioClock, file: EffectsFile
 ) -> None:
     """Hand over inputs, disturb the session, wait for all of them."""

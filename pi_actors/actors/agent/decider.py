@@ -120,7 +120,9 @@ def owed(state: AgentState) -> tuple[Effect, ...]:
     return (PlaceInbox(),) if waits else ()
 
 
-KIND: Kind[AgentState] = Kind(name=messages.KIND, initial=initial, decide=decide, evolve=evolve, owed=owed)
+KIND: Kind[AgentState] = Kind(
+    name=messages.KIND, states=(AgentState,), initial=initial, decide=decide, evolve=evolve, owed=owed
+)
 
 
 # Submissions

@@ -10,7 +10,7 @@ its input, so every attempt and every process sends the same request. Nothing of
 context changes until the summary is placed, in the commit that ends the compaction.
 """
 
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never, get_args
 
 import msgspec
 
@@ -167,7 +167,12 @@ def initial(birth: Birth) -> CompactionState:
 
 
 KIND: Kind[CompactionState] = Kind(
-    name=messages.KIND, initial=initial, decide=decide, evolve=evolve, owed=owed
+    name=messages.KIND,
+    states=get_args(CompactionState),
+    initial=initial,
+    decide=decide,
+    evolve=evolve,
+    owed=owed,
 )
 
 

@@ -107,7 +107,9 @@ def initial(birth: Birth) -> CustomState:
     )
 
 
-KIND: Kind[CustomState] = Kind(name=ANY_KIND, initial=initial, decide=decide, evolve=evolve, owed=owed)
+KIND: Kind[CustomState] = Kind(
+    name=ANY_KIND, states=(CustomState,), initial=initial, decide=decide, evolve=evolve, owed=owed
+)
 
 
 def _advance(state: CustomState, command: Advance, at: At) -> Decision:

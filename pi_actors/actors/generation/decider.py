@@ -10,7 +10,7 @@ Every response and every failed attempt becomes an entry of the agent; what the 
 the turn is its own business.
 """
 
-from typing import assert_never
+from typing import assert_never, get_args
 
 from pi_actors.actors.agent.messages import OpenRequest, RelieveOverflow, SettleResponse
 from pi_actors.actors.compaction.messages import KIND as COMPACTION_KIND
@@ -92,7 +92,12 @@ def decide(state: GenerationState, command: GenerationCommand, at: At) -> Decisi
 
 
 KIND: Kind[GenerationState] = Kind(
-    name=messages.KIND, initial=initial, decide=decide, evolve=evolve, owed=owed
+    name=messages.KIND,
+    states=get_args(GenerationState),
+    initial=initial,
+    decide=decide,
+    evolve=evolve,
+    owed=owed,
 )
 
 

@@ -10,7 +10,7 @@ without a result knows nothing about the effect, and only a policy that was safe
 began and still is may repeat it.
 """
 
-from typing import TypeAlias, assert_never
+from typing import TypeAlias, assert_never, get_args
 
 import msgspec
 
@@ -152,7 +152,9 @@ def initial(birth: Birth) -> ToolState:
     return Pending(id=birth.id, agent=birth.agent, call=call)
 
 
-KIND: Kind[ToolState] = Kind(name=messages.KIND, initial=initial, decide=decide, evolve=evolve, owed=owed)
+KIND: Kind[ToolState] = Kind(
+    name=messages.KIND, states=get_args(ToolState), initial=initial, decide=decide, evolve=evolve, owed=owed
+)
 
 
 # Beginning

@@ -1,0 +1,76 @@
+"""Snapshots of an open session's state: now and then in the background, and at an orderly close.
+
+They are taken of what is shown, so they never cover an event that is not stored.
+"""
+
+from functools import partial
+from typing import Final
+
+import trio
+
+from pi_actors.core.errors import SessionFailed
+from pi_actors.core.ids import Position
+from pi_actors.core.record import Commit
+from pi_actors.core.state import SessionState
+from pi_actors.runtime.commit_line import CommitLine
+from pi_actors.runtime.kept import Kept
+from pi_actors.runtime.opening import STATE
+from pi_actors.runtime.store import LiveStore
+from pi_actors.storage.log import Snapshot
+
+SNAPSHOT_EVERY: Final = 10_000
+"""Positions between two snapshots. Folding as many events takes about a quarter of a second, which is
+what an opening after a crash may lose; writing as many takes many times longer than a snapshot.
+"""
+
+
+class Snapshots:
+    """Takes the snapshots of one open session, one at a time. ``newest``: the position of the newest one."""
+
+    def __init__(self, line: CommitLine, store: LiveStore, kept: Kept, newest: Position) -> None:
+        """*newest*: the position of the snapshot that the session was opened from, 0 without one."""
+        self._line = line
+        self._store = store
+        self._kept = kept
+        self.newest = newest
+        self._due = trio.Event()
+        self._one_at_a_time = trio.Lock()
+        line.listen(self._follow)
+
+    async def run(self) -> None:
+        """Take one whenever it is due, until cancelled or the store fails."""
+        self._follow((), self._line.shown)
+        try:
+            while True:
+                await self._due.wait()
+                self._due = trio.Event()
+                await self.take()
+                self._follow((), self._line.shown)
+        except SessionFailed:
+            return
+
+    async def take(self) -> None:
+        """Take one of what is shown now, unless that is no more than the newest one has.
+
+        Raises:
+            SessionFailed: the store failed.
+        """
+        async with self._one_at_a_time:
+            state = self._line.shown
+            if state.position <= self.newest:
+                return
+            with self._line.reading():
+                body = await self._store.read(self._kept.codec.pack, state)
+                await self._store.write(
+                    partial(
+                        self._kept.log.save_snapshot,
+                        self._line.session_id,
+                        self._line.epoch,
+                        Snapshot(STATE, state.position, body),
+                    )
+                )
+            self.newest = state.position
+
+    def _follow(self, _: Commit, state: SessionState) -> None:
+        if state.position - self.newest >= SNAPSHOT_EVERY:
+            self._due.set()
