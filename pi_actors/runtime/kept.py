@@ -64,6 +64,14 @@ class Kept(NamedTuple):
                     return found
         return self._folded(agent, stand_in.position)
 
+    def awake(self, state: SessionState) -> SessionState:
+        """*state* with every passive agent as it was. Blocks; raises as ``restore``."""
+        for actor in state.actors.values():
+            if isinstance(actor.state, Passive):
+                restored = self.restore(state.uuid, actor.id, actor.state)
+                state = with_restored(state, restored, actor.state)
+        return state
+
     def snapshot(self, actor: Actor, uuid: str, position: Position) -> Snapshot:
         """What *actor* is as of *position*, to be kept."""
         return Snapshot(_name_of(actor.id), position, self.codec.pack_actor(actor, uuid))

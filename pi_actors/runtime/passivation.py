@@ -54,7 +54,7 @@ class Passivation:
         try:
             while True:
                 self._changed = trio.Event()
-                await self._look()
+                await self.look()
                 if not self._seen:
                     await self._changed.wait()
                 await self._clock.sleep_until(self._clock.now() + period)
@@ -77,7 +77,7 @@ class Passivation:
                 restored = await self._store.read(self._kept.restore, self._line.ahead.uuid, agent, stand_in)
             self._line.substitute(partial(with_restored, agent=restored, stand_in=stand_in))
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
         """Let those give up their memory that are as the last look has seen them; remember the others."""
         idle = _idle(self._line.shown, self._kept.kinds)
         seen, self._seen = self._seen, idle
@@ -99,8 +99,12 @@ class Passivation:
                 partial(self._kept.log.save_snapshot, self._line.session_id, self._line.epoch, *snapshots)
             )
         if is_ours:
-            unchanged = [actor for actor in actors if self._is_unchanged(actor)]
-            self._line.substitute(lambda state: _without_all(state, unchanged, position))
+            self.let_go(actors, position)
+
+    def let_go(self, actors: Sequence[Actor], position: Position) -> None:
+        """Put stand-ins in the place of those of *actors* that are still what is kept as of *position*."""
+        unchanged = [actor for actor in actors if self._is_unchanged(actor)]
+        self._line.substitute(lambda state: _without_all(state, unchanged, position))
 
     def _packed(self, actors: Sequence[Actor], position: Position) -> list[Snapshot]:
         uuid = self._line.shown.uuid

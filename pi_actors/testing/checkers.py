@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pi_actors.actors.agent.messages import SubmissionPlaced, SubmissionQueued, is_done_at_once
 from pi_actors.actors.topics import index_of
-from pi_actors.core.decider import Passive
 from pi_actors.core.ids import Position, SessionId
 from pi_actors.core.record import Commit, IndexRows, Recorded
 from pi_actors.core.state import SessionState
-from pi_actors.runtime.kept import Kept, with_restored
 from pi_actors.session import Session
 from pi_actors.storage.log import LogReader
 from pi_actors.testing.promises import CHECKERS, submissions_settle_once
@@ -97,20 +95,11 @@ async def check_session(session: Session) -> None:
     """
     live = session.live
     store = live.store
-    shown = await store.read(_awake, live.line.shown, live.kept)
+    shown = await store.read(live.kept.awake, live.line.shown)
     log = await store.read(lambda: read_log(store.log, session.id, through=shown.position))
     folded = fold_state(log)
     if folded != shown:
         _demand([f"the live state is {shown}", f"the log folds to {folded}"], log)
-
-
-def _awake(state: SessionState, kept: Kept) -> SessionState:
-    """*state* with what every passive agent was in its place."""
-    for actor in state.actors.values():
-        if isinstance(actor.state, Passive):
-            restored = kept.restore(state.uuid, actor.id, actor.state)
-            state = with_restored(state, restored, actor.state)
-    return state
 
 
 class Witness:

@@ -18,6 +18,7 @@ from pi_actors import RetrySettings, Session, Settings, Store, ToolContext, open
 from pi_actors.models import ScriptedModel, call, cut, fail, reply
 from pi_actors.models.plays import Item
 from pi_actors.models.protocol import ModelRequest
+from pi_actors.runtime import snapshots
 from pi_actors.storage.memory import MemoryLog
 from pi_actors.testing import (
     CrashPoint,
@@ -43,7 +44,11 @@ CRASHES_MAX = 4
 HANG_S = 3_600
 """Virtual seconds that no session takes: it would wait for something that never comes."""
 
-SETTINGS = Settings(retry=RetrySettings(first_ms=500, cap_ms=5_000), close_ms=2_000)
+SETTINGS = tuple(
+    Settings(retry=RetrySettings(first_ms=500, cap_ms=5_000), close_ms=2_000, passivate_ms=passivate_ms)
+    for passivate_ms in (0, 1, 500)
+)
+"""By seed: whether, and how soon, idle agents give up their memory."""
 
 
 @pytest.mark.parametrize("seed", range(SEEDS), ids=lambda seed: f"seed-{seed}")
@@ -52,6 +57,7 @@ def test_a_session_keeps_its_promises_through_random_crashes(
 ) -> None:
     """V352, X25: after the last crash everything accepted is settled, whatever happened on the way."""
     monkeypatch.setattr(trio._core._run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+    monkeypatch.setattr(snapshots, "SNAPSHOT_EVERY", 5 + seed % 20)
     trio._core._run._r.seed(seed)
     random.seed(seed)
     trio.run(partial(_live_through, seed, tmp_path), clock=MockClock(autojump_threshold=0))
@@ -85,7 +91,8 @@ async def work(
         await trio.sleep(chance.uniform(0, 3))
 
     tools = [*effect_tools(file, pause=pause), subagent_tool()]
-    async with open_session(store, model=model, tools=tools, clock=clock, settings=SETTINGS) as session:
+    settings = SETTINGS[seed % len(SETTINGS)]
+    async with open_session(store, model=model, tools=tools, clock=clock, settings=settings) as session:
         witness = Witness(session)
         async with trio.open_nursery() as nursery:
             for number in range(INPUTS):
