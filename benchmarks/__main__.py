@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from benchmarks import commits, imports, recoveries, tree, turn, viewers
+from benchmarks import commits, imports, opening, recoveries, tree, turn, viewers
 from benchmarks.report import Options, Report, as_text
 
 Measure: TypeAlias = Callable[[Options], Report]
@@ -20,6 +20,7 @@ BENCHMARKS: Final[dict[str, tuple[Measure, str]]] = {
         "from opening to every agent answered after kill -9, beside the floor",
     ),
     "imports": (imports.measure, "what importing pi_actors costs beyond its libraries"),
+    "opening": (opening.measure, "opening a long session beside a short one, and what idle agents cost"),
     "tree": (tree.measure, "commits of an agent with many finished actors below it, beside one with none"),
     "turn": (turn.measure, "fsyncs and bytes of one steady turn"),
     "viewers": (viewers.measure, "what 200 viewers over the network, ten of them stuck, cost the writer"),

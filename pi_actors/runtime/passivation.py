@@ -44,6 +44,7 @@ class Passivation:
         self._seen: dict[ActorId, Actor] = {}
         self._touched: set[ActorId] = set()
         self._changed = trio.Event()
+        self._one_at_a_time = trio.Lock()
         line.listen(self._follow)
 
     async def run(self) -> None:
@@ -78,17 +79,22 @@ class Passivation:
             self._line.substitute(partial(with_restored, agent=restored, stand_in=stand_in))
 
     async def look(self) -> None:
-        """Let those give up their memory that are as the last look has seen them; remember the others."""
-        idle = _idle(self._line.shown, self._kept.kinds)
-        seen, self._seen = self._seen, idle
-        touched, self._touched = self._touched, set()
-        long_idle = [actor for id, actor in idle.items() if seen.get(id) is actor and id not in touched]
-        seen.clear()
-        while long_idle:
-            some = [long_idle.pop() for _ in range(min(AT_ONCE, len(long_idle)))]
-            await self._give_up(some)
-            for actor in some:
-                del idle[actor.id]
+        """Let those give up their memory that are as the last look has seen them; remember the others.
+
+        Raises:
+            SessionFailed: the store failed.
+        """
+        async with self._one_at_a_time:
+            idle = _idle(self._line.shown, self._kept.kinds)
+            seen, self._seen = self._seen, idle
+            touched, self._touched = self._touched, set()
+            long_idle = [actor for id, actor in idle.items() if seen.get(id) is actor and id not in touched]
+            seen.clear()
+            while long_idle:
+                some = [long_idle.pop() for _ in range(min(AT_ONCE, len(long_idle)))]
+                await self._give_up(some)
+                for actor in some:
+                    del idle[actor.id]
 
     async def _give_up(self, actors: Sequence[Actor]) -> None:
         """Keep *actors* as they are, and then let go of those that still are so."""

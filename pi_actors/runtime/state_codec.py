@@ -6,6 +6,7 @@ session or one that does not decode.
 """
 
 from collections.abc import Iterator
+from sys import intern
 from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -83,7 +84,7 @@ class StateCodec:
     def _unpacked_actor(self, packed: msgspec.Raw) -> Actor:
         actor, name, state = _ACTOR(packed)
         unpack = self._states[kind_of(self._kinds, actor.kind).name, name]
-        return msgspec.structs.replace(actor, state=unpack(state))
+        return msgspec.structs.replace(actor, kind=intern(actor.kind), state=unpack(state))
 
 
 class _Packed(NamedTuple):
