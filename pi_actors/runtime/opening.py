@@ -7,9 +7,9 @@ import msgspec
 from pi_actors.actors.topics import index_of
 from pi_actors.core.decider import Passive
 from pi_actors.core.errors import LogCorrupt, LogTooNew
-from pi_actors.core.ids import Position
+from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.lifecycle import AgentSpawned
-from pi_actors.core.record import Recorded, UnknownEvent
+from pi_actors.core.record import IndexRows, Recorded, UnknownEvent
 from pi_actors.core.state import EMPTY, SessionState, evolve
 from pi_actors.runtime.kept import Kept, with_restored
 from pi_actors.storage.codec import decode_row
@@ -38,18 +38,17 @@ def fold_log(head: Head, kept: Kept) -> Folded:
     needs_index = kept.log.needs_index(head.session)
     start = EMPTY if needs_index else _newest_snapshot(head, kept)
     state, last = start, None
-    rebuilt: list[Recorded] = []
+    index = _Index()
     for last in kept.events(after=start.position, through=head.position):
         if isinstance(last.event, UnknownEvent) and not last.event.display:
             raise LogTooNew(kept.session, last.position, last.topic, "an event of an unknown kind")
         state = _evolved(state, last, kept)
-        if needs_index and not isinstance(last.event, UnknownEvent):
-            rebuilt.append(last)
+        if needs_index:
+            index.add(last)
     if last is not None and last.end != last.position:
         raise LogCorrupt(head.session, last.position, "its commit is cut off")
-    if rebuilt:
-        index = index_of((each.position, each.actor, each.event) for each in rebuilt)
-        kept.log.rebuild_index(head.session, index)
+    if needs_index and last is not None:
+        kept.log.rebuild_index(head.session, index.rows())
     return Folded(state, start.position)
 
 
@@ -90,3 +89,23 @@ def _evolved(state: SessionState, each: Recorded, kept: Kept) -> SessionState:
         restored = kept.restore(state.uuid, actor.id, actor.state)
         state = with_restored(state, restored, actor.state)
     return evolve(state, kept.kinds, position=each.position, at_us=each.at_us, actor=each.actor, event=event)
+
+
+class _Index:
+    """The index rows of a whole log, without the events that they are of."""
+
+    def __init__(self) -> None:
+        self._requests: list[tuple[ActorId, str, Position, str]] = []
+        self._settled: list[tuple[Position, Position]] = []
+        self._entries: list[tuple[ActorId, Position]] = []
+
+    def add(self, each: Recorded) -> None:
+        rows = index_of([(each.position, each.actor, each.event)])
+        self._requests += rows.requests
+        self._settled += rows.settled
+        self._entries += rows.entries
+
+    def rows(self) -> IndexRows:
+        return IndexRows(
+            requests=tuple(self._requests), settled=tuple(self._settled), entries=tuple(self._entries)
+        )

@@ -259,6 +259,7 @@ async def test_a_parent_and_its_passive_child_go_on_as_if_neither_had_given_up_i
         await pass_time(session)
         assert is_passive(session, child)
         await session.root.abort(background=True)
+        assert is_passive(session, child), "nothing was queued there, so the abort says nothing to it"
         await session.live.waits.until(lambda state: not any(actor.live for actor in state.actors.values()))
         await pass_time(session)
         assert is_passive(session)
