@@ -1,9 +1,10 @@
 """The read side: what people see, folded from the log and from nothing else.
 
 ``fold`` says what a projection is. One module each: ``live``, ``inbox``, ``usage``, ``agent`` and
-``provider`` are an agent's documents, ``transcript`` its active entries, ``tree`` and
-``submissions`` speak of the whole session. ``session`` folds commits into all of them, ``tail``
-reads those commits from a store, ``replay`` gives the state at a position.
+``provider`` are an agent's documents, ``transcript`` says which entries it has in context, ``tree``
+and ``submissions`` speak of the whole session. ``session`` folds commits into all of them that are
+about what is, ``tail`` reads those commits from a store, ``entries`` reads what entries say,
+``replay`` gives everything at a position.
 
 ``view`` is an agent's transcript and documents as one JSON value, ``frames`` are its changes,
 ``pacing`` gives them to each viewer when it can take them, ``follow`` finds them in a log that
@@ -16,8 +17,7 @@ from projections.fold import Projection
 from projections.follow import follow
 from projections.frames import Frame, FrameDoesNotFit, Op, apply_frame
 from projections.pacing import View
-from projections.replay import replay
-from projections.session import SessionState
+from projections.replay import SessionState, replay
 from projections.sqlite_checkpoint import SQLiteCheckpoint
 
 __all__ = [

@@ -43,7 +43,9 @@ async def follow(
     """
     async with opened(store) as source:
         tail = source.tail(session_id)
-        viewed = Viewed(await source.state(tail), agent)
+        state = await source.state(tail)
+        entries = await source.call(partial(source.entries, session_id, state.entry_ids(agent)))
+        viewed = Viewed(state, agent, entries)
         feed = Feed(viewed.snapshot())
         view = View(feed)
         try:

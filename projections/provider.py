@@ -1,8 +1,8 @@
 """pi.provider: the name under which a provider knows the agent, for its prompt caches.
 
 ``{"session_id": "<session uuid>:<agent>"}``. It never changes: not by turns, models, resets,
-compactions or restarts. The uuid is what the session's first event says, so an agent's folds are
-shown that event before their own.
+compactions or restarts. The uuid is what the session's first event says, so an agent's fold begins
+with that.
 """
 
 from typing import Final

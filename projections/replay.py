@@ -3,20 +3,26 @@
 Nothing is locked and nothing is written, so this may run beside the process that writes.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import immutables
 import trio
 
 from pi_actors.actors.topics import ALL, PROGRESS
-from pi_actors.core.ids import Position, SessionId
+from pi_actors.core.ids import ActorId, EntryId, Position, SessionId
+from pi_actors.core.messages import Entry
+from pi_actors.core.record import Commit
 from pi_actors.storage.codec import Topics
 from pi_actors.storage.log import LogReader
 from pi_actors.storage.opening import open_reader
-from projections.session import EMPTY, SessionState, fold_commit
+from projections.entries import read_entries
+from projections.folding import fold_page
+from projections.session import EMPTY, FoldedState, fold_commit
+from projections.submissions import SUBMISSIONS, Submissions
 from projections.tail import Tail
 
 T = TypeVar("T")
@@ -32,6 +38,24 @@ class OpenStore(Protocol):
 
     @property
     def topics(self) -> Topics: ...
+
+
+class SessionState(FoldedState, frozen=True, kw_only=True):
+    """The same with all that the log tells: every submission ever made, and what the entries say.
+
+    ``bodies``: the entries of the agents' active transcripts.
+    """
+
+    submissions: Submissions = SUBMISSIONS.initial
+    bodies: "immutables.Map[EntryId, Entry]" = immutables.Map()
+
+    def entries(self, agent_id: ActorId) -> tuple[Entry, ...]:
+        """The agent's active transcript.
+
+        Raises:
+            NotFound: the session has no such agent at this position.
+        """
+        return tuple(self.bodies[id] for id in self.entry_ids(agent_id))
 
 
 async def replay(
@@ -51,7 +75,10 @@ async def replay(
         StoreUnreadable: the store cannot be opened; the message says what is missing.
     """
     async with opened(store) as source:
-        return await source.state(source.tail(session_id), to=to)
+        whole = _Whole(source, session_id, to)
+        while await source.call(whole.advance):
+            pass
+        return await source.call(whole.state)
 
 
 class Source:
@@ -66,10 +93,14 @@ class Source:
         """The session from its beginning."""
         return Tail(self.log, self.topics, session_id)
 
-    async def state(self, tail: Tail, *, to: Position | None = None) -> SessionState:
-        """Fold all of *tail*, which is at its beginning, up to *to*. Raises as ``replay``."""
+    def entries(self, session_id: SessionId, ids: Sequence[EntryId]) -> tuple[Entry, ...]:
+        """The session's entries *ids*, in that order. Blocks; raises as ``read_entries``."""
+        return read_entries(self.log, self.topics, session_id, ids)
+
+    async def state(self, tail: Tail) -> FoldedState:
+        """Fold all of *tail*, which is at its beginning. Raises as ``replay``."""
         state = EMPTY
-        while (further := await self.call(partial(_fold_page, tail, state, to))) is not None:
+        while (further := await self.call(partial(fold_page, tail, state))) is not None:
             state = further
         return state
 
@@ -103,9 +134,46 @@ async def opened(store: str | Path | OpenStore) -> AsyncGenerator[Source]:
             await trio.to_thread.run_sync(reader.close, limiter=limiter)
 
 
-def _fold_page(tail: Tail, state: SessionState, to: Position | None) -> SessionState | None:
-    """The state after the next page, None where there is none."""
-    commits = tail.read(to=to)
-    for commit in commits:
-        state = fold_commit(state, commit)
-    return state if commits else None
+class _Whole:
+    """A log being folded with all that it tells. Its methods block."""
+
+    def __init__(self, source: Source, session_id: SessionId, to: Position | None) -> None:
+        self._source = source
+        self._session_id = session_id
+        self._to = to
+        self._tail = source.tail(session_id)
+        self._folded = EMPTY
+        self._submissions = SUBMISSIONS.initial
+
+    def advance(self) -> bool:
+        """Fold the next page; False where there is none."""
+        commits = self._tail.read(to=self._to)
+        for commit in commits:
+            self._folded = fold_commit(self._folded, commit)
+            self._submissions = fold_submissions(self._submissions, commit)
+        return bool(commits)
+
+    def state(self) -> SessionState:
+        """Everything, as of the last page. Only now it is known which entries are in context."""
+        ids = sorted({id for agent in self._folded.agents for id in self._folded.entry_ids(agent)})
+        return with_all(self._folded, self._submissions, self._source.entries(self._session_id, ids))
+
+
+def fold_submissions(submissions: Submissions, commit: Commit) -> Submissions:
+    """Every submission there is after *commit*."""
+    for recorded in commit:
+        submissions = SUBMISSIONS.evolve(submissions, recorded)
+    return submissions
+
+
+def with_all(folded: FoldedState, submissions: Submissions, entries: Iterable[Entry]) -> SessionState:
+    """*folded* with the session's *submissions* and the *entries* of its active transcripts."""
+    return SessionState(
+        position=folded.position,
+        at_us=folded.at_us,
+        uuid=folded.uuid,
+        tree_state=folded.tree_state,
+        folds=folded.folds,
+        submissions=submissions,
+        bodies=immutables.Map({entry.id: entry for entry in entries}),
+    )

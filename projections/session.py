@@ -1,7 +1,8 @@
-"""The whole session folded: every agent's documents, the ownership tree, the submissions.
+"""The whole session folded: every agent's documents, which entries it has in context, the ownership tree.
 
-An event touches the tree, the submissions and the folds of one agent. Documents are made from the
-state when somebody asks for them, so folding pays for nothing that is not looked at.
+An event touches the tree and the folds of one agent. Documents are made from the state when somebody
+asks for them, so folding pays for nothing that is not looked at. The state holds what is live, queued
+or in context, and of entries the ids only: it does not grow with what is over.
 """
 
 from collections.abc import Iterable
@@ -10,9 +11,9 @@ import immutables
 import msgspec
 
 from pi_actors.core.errors import NotFound
-from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.ids import ActorId, EntryId, Position
 from pi_actors.core.lifecycle import AgentSpawned
-from pi_actors.core.messages import Entry, Usage
+from pi_actors.core.messages import Usage
 from pi_actors.core.record import Recorded
 from projections import usage
 from projections.agent import AGENT, AgentDocumentState
@@ -20,8 +21,7 @@ from projections.fold import Document
 from projections.inbox import INBOX, InboxState
 from projections.live import LIVE, LiveState
 from projections.provider import PROVIDER, ProviderState
-from projections.submissions import SUBMISSIONS, Submissions
-from projections.transcript import TRANSCRIPT, TranscriptState, active_entries
+from projections.transcript import TRANSCRIPT, TranscriptState, active_ids
 from projections.tree import TREE, ActorNode, TreeState, agent_of, nodes, subtree_of
 from projections.usage import USAGE, UsageState
 
@@ -37,19 +37,17 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True):
     transcript: TranscriptState = TRANSCRIPT.initial
 
 
-class SessionState(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that people see of a session, as of the commit that ends at ``position``.
+class FoldedState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of a session as of the commit that ends at ``position``.
 
-    Equal positions of a session have equal states, whoever folded them. ``at_us``: when that commit
-    was made, in UTC microseconds.
+    Equal positions of a session have equal states, whoever folded them and whether they began with the
+    log or with a snapshot. ``at_us``: when that commit was made, in UTC microseconds.
     """
 
     position: Position = 0
     at_us: int = 0
     uuid: str = ""
-    birth: Recorded | None = None
     tree_state: TreeState = TREE.initial
-    submissions: Submissions = SUBMISSIONS.initial
     folds: "immutables.Map[ActorId, AgentState]" = immutables.Map()
 
     @property
@@ -72,13 +70,13 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
             PROVIDER.name: PROVIDER.document(state.provider),
         }
 
-    def entries(self, agent_id: ActorId) -> tuple[Entry, ...]:
-        """The agent's active transcript.
+    def entry_ids(self, agent_id: ActorId) -> tuple[EntryId, ...]:
+        """The agent's active transcript, in order.
 
         Raises:
             NotFound: the session has no such agent at this position.
         """
-        return active_entries(self.agent(agent_id).transcript)
+        return active_ids(self.agent(agent_id).transcript)
 
     def tree(self) -> list[ActorNode]:
         """Every agent and every live work actor, oldest first."""
@@ -110,10 +108,10 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
         return state
 
 
-EMPTY = SessionState()
+EMPTY = FoldedState()
 
 
-def fold_commit(state: SessionState, commit: Iterable[Recorded]) -> SessionState:
+def fold_commit(state: FoldedState, commit: Iterable[Recorded]) -> FoldedState:
     """The state after *commit*. Never raises.
 
     Events at or before the state's position are known already and left out, so a feed that
@@ -126,33 +124,28 @@ def fold_commit(state: SessionState, commit: Iterable[Recorded]) -> SessionState
     return state
 
 
-def _fold(state: SessionState, recorded: Recorded) -> SessionState:
-    uuid, birth = state.uuid, state.birth
-    if birth is None and isinstance(recorded.event, AgentSpawned):
-        uuid, birth = recorded.event.session_uuid or "", recorded
-    return SessionState(
+def _fold(state: FoldedState, recorded: Recorded) -> FoldedState:
+    uuid = state.uuid
+    if isinstance(recorded.event, AgentSpawned) and not state.folds:
+        uuid = recorded.event.session_uuid or ""
+    return FoldedState(
         position=max(state.position, recorded.end),
         at_us=recorded.at_us,
         uuid=uuid,
-        birth=birth,
         tree_state=TREE.evolve(state.tree_state, recorded),
-        submissions=SUBMISSIONS.evolve(state.submissions, recorded),
-        folds=_fold_agent(state.folds, birth, agent_of(state.tree_state, recorded), recorded),
+        folds=_fold_agent(state.folds, uuid, agent_of(state.tree_state, recorded), recorded),
     )
 
 
 def _fold_agent(
-    folds: "immutables.Map[ActorId, AgentState]",
-    birth: Recorded | None,
-    agent: ActorId | None,
-    recorded: Recorded,
+    folds: "immutables.Map[ActorId, AgentState]", uuid: str, agent: ActorId | None, recorded: Recorded
 ) -> "immutables.Map[ActorId, AgentState]":
-    """Show *recorded* to its agent's folds; a new agent's see the session's first event before."""
+    """Show *recorded* to its agent's folds; those of a new agent know the session's *uuid* before."""
     if agent is None:
         return folds
     state = folds.get(agent)
     if isinstance(recorded.event, AgentSpawned):
-        state = AgentState() if birth is None else _evolve(AgentState(), birth)
+        state = AgentState(provider=ProviderState(session_uuid=uuid))
     return folds if state is None else folds.set(agent, _evolve(state, recorded))
 
 

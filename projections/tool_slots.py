@@ -51,9 +51,8 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest response's calls, which slots take their arguments from, and the slots.
-
-    ``generation`` is whose round it is.
+    """The newest response's calls until their round has begun, which slots take their arguments from; the
+    slots; and whose round it is.
     """
 
     entry: EntryId = 0
@@ -111,14 +110,15 @@ def _open(state: Round, generation: ActorId, event: ToolRoundStarted) -> Round:
         for ref, name in dict(refs).items()
         if ref not in taken
     ]
-    return msgspec.structs.replace(state, generation=generation, slots=(*state.slots, *new))
+    return Round(entry=state.entry, generation=generation, slots=(*state.slots, *new))
 
 
 def _spawn(state: Round, actor: ActorId, born: ToolInput) -> Round:
     ref = CallRef(entry=born.entry, index=born.index)
     others = tuple(slot for slot in state.slots if slot.call != ref)
-    slot = Slot(call=ref, name=born.name, arguments=_arguments(state, ref), actor=actor)
-    return _keep(state, (*others, slot))
+    waiting = next((slot for slot in state.slots if slot.call == ref), None)
+    arguments = _arguments(state, ref) if waiting is None else waiting.arguments
+    return _keep(state, (*others, Slot(call=ref, name=born.name, arguments=arguments, actor=actor)))
 
 
 def _leave(state: Round, actor: ActorId) -> Round:

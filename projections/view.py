@@ -7,22 +7,26 @@ has the fields of ``Entry`` that are set; times are ISO text in UTC, bytes base6
 Values share what they have in common: look at them, do not change them.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeVar
 
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.instants import instant
+from pi_actors.core.messages import Entry
 from pi_actors.core.record import Commit
 from pi_actors.core.text import Json
 from projections import live
 from projections.agent import AGENT
+from projections.entries import entries_in
 from projections.fold import Document, Projection, as_json, in_calendar
 from projections.frames import Frame, apply_frame, diff
 from projections.inbox import INBOX
 from projections.live import LIVE, LiveState
 from projections.provider import PROVIDER
-from projections.session import AgentState, SessionState, fold_commit
-from projections.transcript import TranscriptState, active_entries
+from projections.replay import SessionState
+from projections.session import AgentState, FoldedState, fold_commit
+from projections.transcript import TranscriptState, active_ids
 from projections.usage import USAGE
 
 S = TypeVar("S")
@@ -34,10 +38,15 @@ def value_of(state: SessionState, agent: ActorId) -> Document:
     Raises:
         NotFound: the session has no such agent at this position.
     """
+    return value_with(state, agent, state.entries(agent))
+
+
+def value_with(state: FoldedState, agent: ActorId, entries: Sequence[Entry]) -> Document:
+    """The same, given the *entries* of the agent's active transcript. Raises as ``value_of``."""
     owner = state.agent(agent).agent.owner
     return {
         "agent": {"id": agent, "owner": owner, "session_uuid": state.uuid},
-        "entries": [as_json(entry) for entry in state.entries(agent)],
+        "entries": [as_json(entry) for entry in entries],
         "docs": state.documents(agent),
     }
 
@@ -48,15 +57,15 @@ class Viewed:
     ``value`` is as of ``position``. What a commit leaves alone stays the same object in the next value.
     """
 
-    def __init__(self, state: SessionState, agent: ActorId) -> None:
-        """Start with *state*.
+    def __init__(self, state: FoldedState, agent: ActorId, entries: Sequence[Entry]) -> None:
+        """Start with *state* and the *entries* of the agent's active transcript in it.
 
         Raises:
             NotFound: the session has no such agent at this position.
         """
         self.agent = agent
         self.state = state
-        self.value = value_of(state, agent)
+        self.value = value_with(state, agent, entries)
 
     @property
     def position(self) -> Position:
@@ -70,16 +79,15 @@ class Viewed:
 
     def advance(self, commit: Commit) -> Frame | None:
         """Go on with the next commit; the frame of what it changed here, None where that is nothing."""
-        return self.show(fold_commit(self.state, commit))
+        return self.show(fold_commit(self.state, commit), commit)
 
-    def show(self, state: SessionState) -> Frame | None:
-        """Go on to *state*, which somebody else has folded; otherwise as ``advance``."""
-        before, now = self.state, state
+    def show(self, state: FoldedState, commit: Commit) -> Frame | None:
+        """As ``advance``, where somebody else has folded *commit* to *state*."""
+        old, new = self.state.agent(self.agent), state.agent(self.agent)
         self.state = state
-        old, new = before.agent(self.agent), now.agent(self.agent)
         if new is old:
             return None
-        ops = diff(self.value, self._changed(old, new, after=before.position, through=now.position))
+        ops = diff(self.value, self._changed(old, new, commit))
         if not ops:
             return None
         frame = Frame(position=self.position, at=self.at, ops=ops)
@@ -90,12 +98,12 @@ class Viewed:
         """The whole value, as a frame."""
         return Frame(position=self.position, at=self.at, snapshot=self.value)
 
-    def _changed(self, old: AgentState, new: AgentState, *, after: Position, through: Position) -> Document:
+    def _changed(self, old: AgentState, new: AgentState, commit: Commit) -> Document:
         """The value of *new*; made anew is only what stems from another state than before."""
         docs = self.value["docs"]
         entries = self.value["entries"]
         if new.transcript is not old.transcript:
-            entries = _entries(entries, old.transcript, new.transcript, range(after + 1, through + 1))
+            entries = _entries(entries, old.transcript, new.transcript, commit)
         return {
             "agent": self.value["agent"],
             "entries": entries,
@@ -117,10 +125,13 @@ def _live(shown: Document, old: LiveState, new: LiveState) -> Document:
     return shown if new is old else live.document_after(old, shown, new)
 
 
-def _entries(shown: list[Json], old: TranscriptState, new: TranscriptState, positions: range) -> list[Json]:
-    """The entries as JSON. Where all that is new was added at *positions*, the rest stays as it is."""
-    if new.start is old.start:
-        added = [new.rest[id] for id in positions if id in new.rest]
-        if len(old.rest) + len(added) == len(new.rest):
-            return [*shown, *map(as_json, added)]
-    return [as_json(entry) for entry in active_entries(new)]
+def _entries(shown: list[Json], old: TranscriptState, new: TranscriptState, commit: Commit) -> list[Json]:
+    """The entries of *new* as JSON: each was *shown* of *old*, or *commit* has brought it."""
+    ids = active_ids(new)
+    if new.start == old.start:
+        # Nothing has gone, so all that is new follows what was shown.
+        brought = entries_in(commit)
+        return [*shown, *(as_json(brought[id]) for id in ids[len(shown) :])]
+    known = {entry["id"]: entry for entry in shown}
+    known |= {id: as_json(entry) for id, entry in entries_in(commit).items() if id in ids}
+    return [known[id] for id in ids]

@@ -17,7 +17,7 @@ from pi_actors.runtime.scopes import background
 from projections.attach import Remote, remote_of
 from projections.fold import Document, iso
 from projections.replay import Source, opened
-from projections.session import SessionState, fold_commit
+from projections.session import FoldedState, fold_commit
 from projections.tail import Tail
 from projections.tree import ActorNode
 from projections.view import Viewed
@@ -114,15 +114,16 @@ class _Follower:
     def __init__(self, source: Source, session: SessionId, agent: ActorId | None, watched: Watched) -> None:
         self.watched = watched
         self._source = source
+        self._session = session
         self._tail: Tail = source.tail(session)
         self._agent = agent
         self._viewed: Viewed | None = None
-        self._state: SessionState | None = None
+        self._state: FoldedState | None = None
 
     async def begin(self) -> None:
         self._state = await self._source.state(self._tail)
         if self._agent is not None:
-            self._viewed = await self._source.call(partial(Viewed, self._state, self._agent))
+            self._viewed = await self._source.call(partial(self._view, self._state, self._agent))
         self._show(self._state)
 
     async def run(self) -> None:
@@ -137,17 +138,20 @@ class _Follower:
             else:
                 self._show(state)
 
-    def _advance(self) -> SessionState | None:
+    def _view(self, state: FoldedState, agent: ActorId) -> Viewed:
+        return Viewed(state, agent, self._source.entries(self._session, state.entry_ids(agent)))
+
+    def _advance(self) -> FoldedState | None:
         """The state after the next page, None where there is none yet."""
         commits = self._tail.read()
         for commit in commits:
             assert self._state is not None, "it begins with a state"
             self._state = fold_commit(self._state, commit)
             if self._viewed is not None:
-                self._viewed.show(self._state)
+                self._viewed.show(self._state, commit)
         return self._state if commits else None
 
-    def _show(self, state: SessionState) -> None:
+    def _show(self, state: FoldedState) -> None:
         value = None if self._viewed is None else self._viewed.value
         tree = tuple(state.tree())
         self.watched.show(Seen(position=state.position, at=iso(state.at_us), tree=tree, value=value))

@@ -18,7 +18,7 @@ from pi_actors.core.ids import ActorId, Position
 from pi_actors.server.history import History
 from pi_actors.server.kept_frames import Batch, KeptFrames
 from pi_actors.server.served import Served
-from projections.session import EMPTY, SessionState, fold_commit
+from projections.session import EMPTY, FoldedState, fold_commit
 from projections.tail import Tail
 
 
@@ -88,7 +88,7 @@ class Feed:
                 after = None
             frames = self._agents.get(agent)
             if frames is None:
-                frames = await self._served.read(partial(KeptFrames, self._state, agent))
+                frames = await self._served.read(partial(_kept, self._served, self._state, agent))
                 self._agents[agent] = frames
             if after is not None and frames.lost_to <= after < frames.floor:
                 await self._reach_back(frames, after)
@@ -96,7 +96,7 @@ class Feed:
                 return frames.since(after)
             return await self._served.read(partial(frames.since, None))
 
-    async def state(self) -> SessionState:
+    async def state(self) -> FoldedState:
         """Everything folded, as of now. Raises as ``next``."""
         async with self._lock:
             await self._catch_up(None)
@@ -129,7 +129,7 @@ class Feed:
         for commit in commits:
             self._state = fold_commit(self._state, commit)
             for frames in tuple(self._agents.values()):
-                frames.show(self._state)
+                frames.show(self._state, commit)
         return bool(commits)
 
     async def _reach_back(self, frames: KeptFrames, after: Position) -> None:
@@ -139,4 +139,14 @@ class Feed:
             return
         start, tail = await self._history.folded(self._served, after)
         if frames.agent in start.folds:
-            await self._served.read(partial(frames.reach_back, start, tail))
+            await self._served.read(partial(_reach_back, self._served, frames, start, tail))
+
+
+def _kept(served: Served, state: FoldedState, agent: ActorId) -> KeptFrames:
+    """The agent's view from *state* on. Blocks."""
+    return KeptFrames(state, agent, served.entries(state, agent))
+
+
+def _reach_back(served: Served, frames: KeptFrames, start: FoldedState, tail: Tail) -> None:
+    """Find the frames from *start* on. Blocks."""
+    frames.reach_back(_kept(served, start, frames.agent), tail)

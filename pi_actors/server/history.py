@@ -13,7 +13,8 @@ import trio
 from pi_actors.core.ids import Position, SessionId
 from pi_actors.server.served import Served
 from pi_actors.storage.log import Row
-from projections.session import EMPTY, SessionState, fold_commit
+from projections.folding import fold_page
+from projections.session import EMPTY, FoldedState
 from projections.tail import Tail
 
 KEPT_MAX: Final = 8
@@ -23,7 +24,7 @@ KEPT_SECONDS: Final = 60.0
 class Folded(NamedTuple):
     """A state, and the log from there on."""
 
-    state: SessionState
+    state: FoldedState
     tail: Tail
 
 
@@ -33,7 +34,7 @@ class History:
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[SessionId, Position], _Kept] = OrderedDict()
 
-    async def state_at(self, served: Served, to: Position) -> SessionState:
+    async def state_at(self, served: Served, to: Position) -> FoldedState:
         """The state of the last commit that ends at or before *to*. Raises as ``folded``."""
         return (await self.folded(served, to)).state
 
@@ -44,7 +45,7 @@ class History:
             NotFound, StoreError: the session is not there, or cannot be read.
         """
         state, tail = await self._start(served, to)
-        while (further := await served.read(partial(_fold_page, tail, state, to))) is not None:
+        while (further := await served.read(partial(fold_page, tail, state, to))) is not None:
             state = further
         if tail.last is not None and tail.last.position == state.position:
             self._keep(served, state, tail.last)
@@ -73,7 +74,7 @@ class History:
             self._kept.pop(key, None)
         return Folded(EMPTY, served.tail())
 
-    def _keep(self, served: Served, state: SessionState, row: Row) -> None:
+    def _keep(self, served: Served, state: FoldedState, row: Row) -> None:
         key = served.session_id, state.position
         self._kept[key] = _Kept(state, row, trio.current_time())
         self._kept.move_to_end(key)
@@ -84,7 +85,7 @@ class History:
 class _Kept(NamedTuple):
     """A state and the last row in it, by which it is seen to be of this very log."""
 
-    state: SessionState
+    state: FoldedState
     row: Row
     used_at: float
 
@@ -92,11 +93,3 @@ class _Kept(NamedTuple):
 async def _row_at(served: Served, position: Position) -> Row | None:
     rows = await served.read(partial(served.log.read_at, served.session_id, [position]))
     return rows[0] if rows else None
-
-
-def _fold_page(tail: Tail, state: SessionState, to: Position) -> SessionState | None:
-    """The state after the next page, None at the end."""
-    commits = tail.read(to=to)
-    for commit in commits:
-        state = fold_commit(state, commit)
-    return state if commits else None

@@ -1,14 +1,16 @@
 """The newest frames of one agent's view, encoded as they are sent, for all who watch it."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.messages import Entry
+from pi_actors.core.record import Commit
 from projections.frames import Frame
-from projections.session import SessionState, fold_commit
+from projections.session import FoldedState, fold_commit
 from projections.tail import Tail
 from projections.view import Viewed
 
@@ -40,22 +42,33 @@ class KeptFrames:
     """The view of one agent and its newest frames.
 
     Whoever has seen all up to ``floor`` or more can be continued by frames; whoever has not seen all
-    up to ``lost_to`` has missed too much. Its methods are called by one thread at a time.
+    up to ``lost_to`` has missed too much. ``began_at``: as of where it was made. Its methods are called
+    by one thread at a time.
     """
 
-    def __init__(self, state: SessionState, agent: ActorId) -> None:
-        """Begin with *state*. Raises NotFound where the session has no such agent."""
+    def __init__(self, state: FoldedState, agent: ActorId, entries: Sequence[Entry]) -> None:
+        """Begin with *state* and the *entries* of the agent's active transcript in it.
+
+        Raises:
+            NotFound: the session has no such agent.
+        """
         self.agent = agent
+        self.began_at: Position = state.position
         self.floor: Position = state.position
         self.lost_to: Position = 0
-        self._viewed = Viewed(state, agent)
+        self._viewed = Viewed(state, agent, entries)
         self._frames: deque[Encoded] = deque()
         self._bytes = 0
         self._snapshot: Encoded | None = None
 
-    def show(self, state: SessionState) -> None:
-        """Go on to the next commit's *state*."""
-        frame = self._viewed.show(state)
+    @property
+    def state(self) -> FoldedState:
+        """The state that was shown last."""
+        return self._viewed.state
+
+    def show(self, state: FoldedState, commit: Commit) -> None:
+        """Go on with the next commit, to *state*."""
+        frame = self._viewed.show(state, commit)
         if frame is not None:
             self._snapshot = None
             self._frames.append(encoded(frame))
@@ -83,14 +96,17 @@ class KeptFrames:
             after, size = frame.position, size + len(frame.event)
         return Batch(position, tuple(events))
 
-    def reach_back(self, start: SessionState, tail: Tail) -> None:
-        """Keep the frames between *start* and those that are kept too, unless they are too many."""
-        older = KeptFrames(start, self.agent)
-        for state in _states(start, tail, self.floor):
-            older.show(state)
-            if not self._has_room_for(older):
-                self.lost_to = start.position + 1
-                return
+    def reach_back(self, older: "KeptFrames", tail: Tail) -> None:
+        """Keep the frames from the beginning of *older* on too, unless they are too many.
+
+        *tail*: the log from there on. Blocks.
+        """
+        while commits := tail.read(to=self.floor):
+            for commit in commits:
+                older.show(fold_commit(older.state, commit), commit)
+                if not self._has_room_for(older):
+                    self.lost_to = older.began_at + 1
+                    return
         self._frames.extendleft(reversed(older._frames))
         self._bytes += older._bytes
         self.floor = older.floor
@@ -114,10 +130,3 @@ def encoded(frame: Frame) -> Encoded:
     """*frame* as a server-sent event whose id is its position."""
     data = msgspec.json.encode(frame)
     return Encoded(frame.position, b"id: %d\ndata: %b\n\n" % (frame.position, data))
-
-
-def _states(state: SessionState, tail: Tail, to: Position) -> Iterator[SessionState]:
-    while commits := tail.read(to=to):
-        for commit in commits:
-            state = fold_commit(state, commit)
-            yield state

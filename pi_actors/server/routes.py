@@ -38,8 +38,8 @@ from pi_actors.server.timeline import PAGE_MAX, positions_page
 from pi_actors.server.trees import tree_of
 from pi_actors.server.watchers import FrameWatcher, TreeWatcher
 from projections.fold import iso
-from projections.session import SessionState
-from projections.view import value_of
+from projections.session import FoldedState
+from projections.view import value_with
 
 SessionRoute: TypeAlias = Callable[[Request, Served], Awaitable[ASGIApp]]
 AgentRoute: TypeAlias = Callable[[Request, Served, ActorId], Awaitable[ASGIApp]]
@@ -91,13 +91,15 @@ class Routes:
     async def _view(self, _: Request, served: Served, agent: ActorId) -> Response:
         async with self._feeds.watching(served, None) as feed:
             state = await feed.state()
-        return Response(await served.read(partial(_view_json, state, agent)), media_type=JSON_TYPE)
+        return Response(await served.read(partial(_view_json, served, state, agent)), media_type=JSON_TYPE)
 
     async def _replay(self, request: Request, served: Served, agent: ActorId) -> Response:
         end = await served.news.position()
         to = number_of(request, "to", end)
         state = await self._history.state_at(served, min(to, end))
-        return Response(await served.read(partial(_view_json, state, agent, tree=True)), media_type=JSON_TYPE)
+        return Response(
+            await served.read(partial(_view_json, served, state, agent, tree=True)), media_type=JSON_TYPE
+        )
 
     async def _events(self, request: Request, served: Served, agent: ActorId) -> ASGIApp:
         after, uuid = _last_seen(request), request.query_params.get("uuid")
@@ -191,6 +193,7 @@ def _last_seen(request: Request) -> Position | None:
     return position
 
 
-def _view_json(state: SessionState, agent: ActorId, *, tree: bool = False) -> bytes:
-    shown = {"position": state.position, "at": iso(state.at_us), "value": value_of(state, agent)}
+def _view_json(served: Served, state: FoldedState, agent: ActorId, *, tree: bool = False) -> bytes:
+    value = value_with(state, agent, served.entries(state, agent))
+    shown = {"position": state.position, "at": iso(state.at_us), "value": value}
     return msgspec.json.encode({**shown, "tree": state.tree()} if tree else shown)

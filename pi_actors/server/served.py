@@ -11,7 +11,8 @@ from typing import Final, Protocol, TypeVar
 import trio
 
 from pi_actors.core.errors import InvalidValue, NotFound
-from pi_actors.core.ids import Position, SessionId
+from pi_actors.core.ids import ActorId, Position, SessionId
+from pi_actors.core.messages import Entry
 from pi_actors.core.record import Commit
 from pi_actors.core.state import SessionState
 from pi_actors.core.text import Json
@@ -19,8 +20,10 @@ from pi_actors.runtime.threads import call_log
 from pi_actors.session import Session
 from pi_actors.storage.codec import Topics
 from pi_actors.storage.log import Head, LogReader, Row
+from projections.entries import read_entries
 from projections.fold import iso
 from projections.replay import OpenStore
+from projections.session import FoldedState
 from projections.tail import Tail
 
 LOOK_EVERY_S: Final = 0.02
@@ -64,6 +67,14 @@ class Served:
     def tail(self, *, after: Position = 0, last: Row | None = None) -> Tail:
         """The session's log after a position; *last* is the row there, if that is known."""
         return Tail(self.log, self.topics, self.session_id, after=after, last=last)
+
+    def entries(self, state: FoldedState, agent: ActorId) -> tuple[Entry, ...]:
+        """The agent's active transcript in *state*. Blocks.
+
+        Raises:
+            NotFound: the session has no such agent.
+        """
+        return read_entries(self.log, self.topics, self.session_id, state.entry_ids(agent))
 
     async def read(self, function: Callable[[], T]) -> T:
         """Run a function that reads the log, or that takes its time with what was read."""

@@ -1,22 +1,26 @@
 """The read side's folds beside an open session: made when first asked for, then kept up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 import trio
 
+from pi_actors.core.ids import ActorId, EntryId
+from pi_actors.core.messages import Entry
 from pi_actors.core.record import Commit
 from pi_actors.core.state import SessionState as CoreState
 from pi_actors.runtime.live import LiveSession
-from projections.replay import replay
-from projections.session import SessionState, fold_commit
+from projections.entries import read_entries
+from projections.folding import fold_page
+from projections.session import EMPTY, FoldedState, fold_commit
+from projections.tail import Tail
 
 
 class Follower(Protocol):
     """Someone who is shown every state."""
 
-    def show(self, state: SessionState) -> None:
-        """Called with the state after each commit. Never blocks."""
+    def show(self, state: FoldedState, commit: Commit) -> None:
+        """Called with each commit and the state after it. Never blocks."""
         ...
 
 
@@ -31,31 +35,35 @@ class FoldedSession:
 
     def __init__(self, live: LiveSession) -> None:
         self._live = live
-        self._state: SessionState | None = None
+        self._state: FoldedState | None = None
         self._stop_listening: Callable[[], None] | None = None
         self._followers: list[Follower] = []
         self._asked = False
         self._lock = trio.Lock()
 
-    async def current(self) -> SessionState:
+    async def current(self) -> FoldedState:
         """The folds' state at the session's shown position."""
         async with self._lock:
             state = await self._started()
             self._asked = True
         return state
 
-    async def follow(self, begin: Callable[[SessionState], F]) -> F:
-        """Show every state to come to what *begin* makes of the state as of now.
+    async def follow(self, agent: ActorId, begin: Callable[[FoldedState, Sequence[Entry]], F]) -> F:
+        """Show every state to come to what *begin* makes of the state as of now and *agent*'s entries.
 
-        What *begin* raises is raised, and nobody follows.
+        Raises:
+            NotFound: there is no such agent. What *begin* raises is raised too; then nobody follows.
         """
         async with self._lock:
-            state = await self._started()
+            state, missed = await self._started(), _Missed()
+            self._followers.append(missed)
             try:
-                follower = begin(state)
+                follower = begin(state, await self._entries(state.entry_ids(agent)))
+                for state, commit in missed.shown:
+                    follower.show(state, commit)
                 self._followers.append(follower)
             finally:
-                self._give_up_unless_needed()
+                self.leave(missed)
         return follower
 
     def leave(self, follower: Follower) -> None:
@@ -63,7 +71,7 @@ class FoldedSession:
         self._followers.remove(follower)
         self._give_up_unless_needed()
 
-    async def _started(self) -> SessionState:
+    async def _started(self) -> FoldedState:
         """The state as of now, folded from the log unless that was done."""
         self._live.line.check_open()
         if self._state is None:
@@ -79,19 +87,35 @@ class FoldedSession:
             self._stop_listening = self._live.line.listen(self._follow)
         return self._state
 
-    async def _read(self) -> SessionState:
+    async def _read(self) -> FoldedState:
         """The state that was shown when this was called."""
-        line = self._live.line
-        with line.reading():
-            return await replay(self._live.store, line.session_id, to=line.shown.position)
+        line, store = self._live.line, self._live.store
+        to, state, tail = line.shown.position, EMPTY, Tail(store.log, store.topics, line.session_id)
+        while (further := await self._live.read(fold_page, tail, state, to)) is not None:
+            state = further
+        return state
+
+    async def _entries(self, ids: Sequence[EntryId]) -> Sequence[Entry]:
+        store = self._live.store
+        return await self._live.read(read_entries, store.log, store.topics, self._live.line.session_id, ids)
 
     def _follow(self, commit: Commit, _: CoreState) -> None:
         assert self._state is not None, "commits are folded once the log is"
         self._state = fold_commit(self._state, commit)
         for follower in tuple(self._followers):
-            follower.show(self._state)
+            follower.show(self._state, commit)
 
     def _give_up_unless_needed(self) -> None:
         if self._stop_listening is not None and not self._asked and not self._followers:
             self._stop_listening()
             self._stop_listening, self._state = None, None
+
+
+class _Missed:
+    """What was shown while entries were being read for a new follower."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[FoldedState, Commit]] = []
+
+    def show(self, state: FoldedState, commit: Commit) -> None:
+        self.shown.append((state, commit))

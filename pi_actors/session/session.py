@@ -30,7 +30,7 @@ from pi_actors.session.views import Views
 from pi_actors.storage.log import RequestKind
 from pi_actors.tools.tool import Tool
 from projections.pacing import View
-from projections.session import SessionState as FoldedState
+from projections.session import FoldedState
 from projections.tree import ActorNode
 
 

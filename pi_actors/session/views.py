@@ -1,6 +1,6 @@
 """The views of an open session's agents: one feed for each agent that somebody looks at."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -8,10 +8,12 @@ import trio
 
 from pi_actors.core.errors import SessionFailed
 from pi_actors.core.ids import ActorId
+from pi_actors.core.messages import Entry
+from pi_actors.core.record import Commit
 from pi_actors.runtime.live import LiveSession
 from pi_actors.session.folded import FoldedSession
 from projections.pacing import Feed, View
-from projections.session import SessionState
+from projections.session import FoldedState
 from projections.view import Viewed
 
 
@@ -41,7 +43,7 @@ class Views:
         async with self._lock:
             watched = self._watched.get(agent)
             if watched is None:
-                watched = await self._folded.follow(partial(_Watched, agent))
+                watched = await self._folded.follow(agent, partial(_Watched, agent))
                 self._watched[agent] = watched
             watched.viewers += 1
         return watched
@@ -67,12 +69,12 @@ class Views:
 class _Watched:
     """An agent that somebody looks at."""
 
-    def __init__(self, agent: ActorId, state: SessionState) -> None:
+    def __init__(self, agent: ActorId, state: FoldedState, entries: Sequence[Entry]) -> None:
         """Raises NotFound where there is no such agent."""
         self.viewers = 0
-        self._viewed = Viewed(state, agent)
+        self._viewed = Viewed(state, agent, entries)
         self.feed = Feed(self._viewed.snapshot())
 
-    def show(self, state: SessionState) -> None:
-        frame = self._viewed.show(state)
+    def show(self, state: FoldedState, commit: Commit) -> None:
+        frame = self._viewed.show(state, commit)
         self.feed.publish([] if frame is None else [frame], self._viewed.snapshot())

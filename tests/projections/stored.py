@@ -1,11 +1,19 @@
 """Stories written into logs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pi_actors.core.ids import ActorId, EntryId, Position
+from pi_actors.core.messages import Entry
 from pi_actors.core.record import Commit, IndexRows
+from pi_actors.core.text import Json
 from pi_actors.storage.codec import Topics, encode_row
-from pi_actors.storage.log import Batch, Log, Row
+from pi_actors.storage.log import Batch, Log, LogReader, Row
+from projections.entries import entries_in
 from projections.replay import TOPICS
+from projections.session import EMPTY, fold_commit
+from projections.tail import Tail
+from projections.view import value_with
 from tests.projections.story import Story
 
 
@@ -44,3 +52,17 @@ def append(log: Log, session: str, epoch: int, commit: Commit, rows: list[Row]) 
         at_us=0,
     )
     assert log.append([batch]) == [None]
+
+
+def values_of(
+    log: LogReader, session: str = "main", *, agent: ActorId = 1, through: Position | None = None
+) -> Iterator[tuple[Position, Json]]:
+    """What the agent's view has to show at each commit's end, folded anew from the log."""
+    tail, state = Tail(log, TOPICS, session), EMPTY
+    known: dict[EntryId, Entry] = {}
+    while commits := tail.read(to=through):
+        for commit in commits:
+            state = fold_commit(state, commit)
+            known |= entries_in(commit)
+            entries = [known[id] for id in state.entry_ids(agent)]
+            yield state.position, value_with(state, agent, entries)

@@ -1,5 +1,7 @@
 """A hand-written log: commits of events, encoded and decoded on the way like stored ones."""
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from pi_actors.actors.agent.messages import (
@@ -16,9 +18,22 @@ from pi_actors.actors.tool.messages import ToolInput
 from pi_actors.core.decider import Event
 from pi_actors.core.ids import ActorId, EntryId, Position
 from pi_actors.core.lifecycle import AgentSpawned, WorkSpawned
-from pi_actors.core.messages import Call, CallRef, Diagnostic, Part, ResponseInfo, Text, Usage, user_message
+from pi_actors.core.messages import (
+    Call,
+    CallRef,
+    Diagnostic,
+    Entry,
+    Part,
+    ResponseInfo,
+    Text,
+    Usage,
+    user_message,
+)
 from pi_actors.core.record import Commit, Recorded
-from projections.session import EMPTY, SessionState, fold_commit
+from projections.entries import entries_in
+from projections.replay import SessionState, fold_submissions, with_all
+from projections.session import EMPTY, FoldedState, fold_commit
+from projections.submissions import SUBMISSIONS
 
 ROOT = 1
 START_US = 1_700_000_000_000_000
@@ -54,10 +69,7 @@ class Story:
 
     def state(self) -> SessionState:
         """Everything so far, folded commit by commit."""
-        state = EMPTY
-        for commit in self.commits:
-            state = fold_commit(state, commit)
-        return state
+        return told_by(self.commits)
 
     def document(self, name: str, agent: ActorId = ROOT) -> dict[str, object]:
         """One document of an agent, after everything so far; it is JSON."""
@@ -104,6 +116,28 @@ class Story:
             *((0, tool_spawned(generation, entry, spec, agent)) for spec in spawned),
         )
         return entry, [entry + 2 + place for place in range(len(spawned))]
+
+
+def folded_from(commits: Iterable[Commit]) -> FoldedState:
+    """What is true after *commits*."""
+    state = EMPTY
+    for commit in commits:
+        state = fold_commit(state, commit)
+    return state
+
+
+def told_by(commits: Sequence[Commit]) -> SessionState:
+    """All that *commits* tell."""
+    state, submissions = folded_from(commits), SUBMISSIONS.initial
+    for commit in commits:
+        submissions = fold_submissions(submissions, commit)
+    return with_all(state, submissions, entries_of(commits, state, *state.agents).values())
+
+
+def entries_of(commits: Iterable[Commit], state: FoldedState, *agents: ActorId) -> dict[EntryId, Entry]:
+    """The entries that *agents* have in context, out of *commits*."""
+    entries = entries_in(recorded for commit in commits for recorded in commit)
+    return {id: entries[id] for agent in agents for id in state.entry_ids(agent)}
 
 
 def recorded(position: Position, actor: ActorId, event: Event, *, end: Position, at_us: int) -> Recorded:

@@ -18,12 +18,9 @@ from pi_actors.storage.log import Log
 from pi_actors.storage.memory import MemoryLog
 from pi_actors.storage.opening import open_log, open_reader
 from projections import Frame, View, apply_frame, follow
-from projections.replay import TOPICS
-from projections.session import EMPTY, fold_commit
-from projections.tail import Tail
-from projections.view import value_of
 from tests.projections.exact import exact
 from tests.projections.stored import Opened, stored
+from tests.projections.stored import values_of as stored_values
 from tests.projections.story import ROOT, Story
 from tests.storage.programs import Program, kill, line_of, running, tell
 
@@ -99,12 +96,7 @@ def written(file: Path, story: Story) -> None:
 def values_of(log: Log | Path) -> dict[int, str]:
     """What the root's view has to show at each commit's end."""
     reader = open_reader(log) if isinstance(log, Path) else log
-    tail, state = Tail(reader, TOPICS, "main"), EMPTY
-    values: dict[int, str] = {}
-    while commits := tail.read():
-        for commit in commits:
-            state = fold_commit(state, commit)
-            values[state.position] = exact(value_of(state, ROOT))
+    values = {position: exact(value) for position, value in stored_values(reader)}
     if isinstance(log, Path):
         reader.close()
     return values

@@ -214,6 +214,16 @@ def test_a_tool_actor_born_with_what_is_no_call_has_no_slot(input: bytes) -> Non
     assert tools(story) == []
 
 
+def test_what_a_call_was_given_is_known_in_its_slot_only() -> None:
+    """What is over takes no memory: the arguments stand in the log."""
+    story, generation = asked()
+    entry, (tool,) = story.call_tools(generation, "read")
+    live = story.state().folds[ROOT].live
+    assert (live.round.calls, [slot.arguments for slot in live.round.slots]) == ((), ['{"n":0}'])
+    story.commit((ROOT, result(entry, 0, "read")), (tool, WorkEnded(outcome=COMPLETED)))
+    assert story.state().folds[ROOT].live.round.slots == ()
+
+
 def test_calls_of_a_sequential_round_wait_until_they_are_spawned() -> None:
     """Scenario D102."""
     story, generation = asked()
@@ -229,6 +239,7 @@ def test_calls_of_a_sequential_round_wait_until_they_are_spawned() -> None:
         (0, tool_spawned(generation, entry, CallSpec(index=1, name="b"))),
     )
     assert [(slot["actor"], slot["state"]) for slot in tools(story)] == [(story.position, "pending")]
+    assert [slot["arguments"] for slot in tools(story)] == ['{"n":1}']
 
 
 def test_calls_that_still_wait_when_the_generation_ends_are_gone() -> None:

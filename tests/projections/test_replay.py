@@ -15,9 +15,8 @@ from pi_actors.storage.memory import MemoryLog
 from pi_actors.storage.opening import open_log
 from projections import SessionState, replay
 from projections.replay import TOPICS
-from projections.session import EMPTY, fold_commit
 from tests.projections.stored import Opened, append, stored
-from tests.projections.story import ROOT, Story
+from tests.projections.story import ROOT, Story, told_by
 
 
 def told() -> Story:
@@ -35,10 +34,7 @@ def told() -> Story:
 
 
 def folded(story: Story, commits: int) -> SessionState:
-    state = EMPTY
-    for commit in story.commits[:commits]:
-        state = fold_commit(state, commit)
-    return state
+    return told_by(story.commits[:commits])
 
 
 async def test_a_replay_gives_the_state_at_the_end_of_the_log() -> None:

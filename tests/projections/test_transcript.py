@@ -18,6 +18,10 @@ def say(story: Story, text: str, head: int | None = None) -> int:
     return story.commit((ROOT, EntryAppended(kind="note", messages=(user_message(text),), head=head)))
 
 
+def instruct(story: Story, text: str) -> int:
+    return story.commit((ROOT, EntryAppended(kind="pi.system", messages=(user_message(text),))))
+
+
 def ids(story: Story) -> list[int]:
     return [entry.id for entry in story.state().entries(ROOT)]
 
@@ -65,6 +69,41 @@ def test_a_head_that_is_the_entry_itself_starts_a_fresh_context() -> None:
     reset = say(story, "note", head=story.position + 1)
     new = say(story, "new")
     assert ids(story) == [reset, new]
+
+
+def test_the_newest_instructions_outlive_every_summary_and_stand_right_after_it() -> None:
+    """They are never summarised away; older ones are."""
+    story = started()
+    instruct(story, "Be brief.")
+    kind = instruct(story, "Be kind.")
+    say(story, "old")
+    kept = say(story, "kept")
+    first = say(story, "summary", head=kept)
+    assert ids(story) == [first, kind, kept]
+    newer = say(story, "newer")
+    second = say(story, "summary", head=newer)
+    assert ids(story) == [second, kind, newer]
+
+
+def test_instructions_from_the_head_on_stand_in_their_place_and_older_ones_go() -> None:
+    story = started()
+    instruct(story, "Be brief.")
+    kept = say(story, "kept")
+    kind = instruct(story, "Be kind.")
+    new = say(story, "new")
+    summary = say(story, "summary", head=kept)
+    assert ids(story) == [summary, kept, kind, new]
+
+
+def test_a_fresh_start_keeps_no_instructions() -> None:
+    """Scenario I155: a head that is the entry itself starts afresh."""
+    story = started()
+    instruct(story, "Be brief.")
+    reset = say(story, "note", head=story.position + 1)
+    kept = say(story, "kept")
+    assert ids(story) == [reset, kept]
+    summary = say(story, "summary", head=kept)
+    assert ids(story) == [summary, kept]
 
 
 def test_a_head_in_the_future_is_ignored() -> None:

@@ -15,16 +15,16 @@ from pi_actors.core.lifecycle import AgentSpawned
 from pi_actors.core.messages import Blob, Message, Text, user_message
 from pi_actors.core.record import Commit, Recorded
 from projections.frames import Frame, Op, apply_frame
-from projections.session import EMPTY, fold_commit
 from projections.view import Viewed, value_of
 from tests.projections.exact import exact
-from tests.projections.story import ROOT, START_US, Story, response
+from tests.projections.story import ROOT, START_US, Story, entries_of, folded_from, response
 from tests.projections.test_session import logs
 
 
 def viewed_from(commits: Sequence[Commit], known: int = 1) -> Viewed:
     """The root's view after the first *known* commits."""
-    return Viewed(fold_commit(EMPTY, [event for commit in commits[:known] for event in commit]), ROOT)
+    state = folded_from(commits[:known])
+    return Viewed(state, ROOT, tuple(entries_of(commits[:known], state, ROOT).values()))
 
 
 def shown(story: Story) -> Viewed:
@@ -106,7 +106,7 @@ def test_an_agent_that_is_not_there_has_no_view() -> None:
     story = Story()
     story.spawn_root()
     with pytest.raises(NotFound, match="no agent 9 at position 1; its agents are: 1"):
-        Viewed(story.state(), 9)
+        Viewed(story.state(), 9, ())
 
 
 def test_a_frame_tells_the_position_and_the_time_of_its_commit() -> None:

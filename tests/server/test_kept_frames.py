@@ -3,33 +3,29 @@
 import msgspec
 
 from pi_actors.actors.agent.messages import EntryAppended
+from pi_actors.core.record import Commit
 from pi_actors.core.text import Json
 from pi_actors.server.event_stream import pieces
 from pi_actors.server.kept_frames import BATCH_BYTES, BYTES_MAX, FRAMES_MAX, Batch, KeptFrames
-from projections.session import EMPTY, SessionState, fold_commit
+from projections.session import EMPTY, fold_commit
 from tests.projections.story import ROOT, Story
 
 
-def states(changes: int, text: str = "") -> list[SessionState]:
-    """A session's first state and one for each change after that."""
+def commits(changes: int, text: str = "") -> list[Commit]:
+    """A session's first commit and one for each change after that."""
     story = Story()
     story.spawn_root()
     for _ in range(changes):
         story.commit((ROOT, EntryAppended(kind="note", data=text)))
-    found: list[SessionState] = []
-    state = EMPTY
-    for commit in story.commits:
-        state = fold_commit(state, commit)
-        found.append(state)
-    return found
+    return story.commits
 
 
-def kept(all_states: list[SessionState]) -> KeptFrames:
+def kept(all_commits: list[Commit]) -> KeptFrames:
     """The view after all of them."""
-    first, *rest = all_states
-    frames = KeptFrames(first, ROOT)
-    for state in rest:
-        frames.show(state)
+    first, *rest = all_commits
+    frames = KeptFrames(fold_commit(EMPTY, first), ROOT, ())
+    for commit in rest:
+        frames.show(fold_commit(frames.state, commit), commit)
     return frames
 
 
@@ -43,7 +39,7 @@ def told(batch: Batch) -> list[Json]:
 
 
 def test_whoever_misses_at_most_100_frames_is_sent_them_and_others_a_snapshot() -> None:
-    frames = kept(states(FRAMES_MAX + 20))
+    frames = kept(commits(FRAMES_MAX + 20))
     end = FRAMES_MAX + 21
     assert frames.floor == frames.lost_to == 21
     assert [frame["position"] for frame in told(frames.since(21))] == list(range(22, end + 1))
@@ -55,7 +51,7 @@ def test_whoever_misses_at_most_100_frames_is_sent_them_and_others_a_snapshot() 
 
 
 def test_frames_take_a_bounded_room_and_are_sent_in_batches() -> None:
-    frames = kept(states(50, "x" * (BYTES_MAX // 20)))
+    frames = kept(commits(50, "x" * (BYTES_MAX // 20)))
     assert 51 - 20 <= frames.floor < 51
     batch = frames.since(frames.floor)
     assert BATCH_BYTES < sum(map(len, batch.events)) < 2 * BATCH_BYTES
@@ -67,7 +63,7 @@ def test_frames_take_a_bounded_room_and_are_sent_in_batches() -> None:
 
 
 def test_a_snapshot_is_encoded_once_for_all_who_need_it() -> None:
-    frames = kept(states(3))
+    frames = kept(commits(3))
     assert frames.since(None).events[0] is frames.since(None).events[0]
 
 

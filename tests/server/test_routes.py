@@ -15,7 +15,7 @@ from pi_actors.server import Server, open_server
 from projections import apply_frame, attach, replay
 from projections.attach import Remote
 from projections.frames import Frame
-from projections.view import value_of
+from projections.view import value_of, value_with
 from tests.server.asking import AGENT, asking, error_of, events
 from tests.server.viewers import positions_of_frames
 
@@ -33,6 +33,11 @@ async def served(
         asking(server) as client,
     ):
         yield session, server, client
+
+
+async def value_now(session: Session) -> Json:
+    """What a view of the root shows now."""
+    return value_with(await session.folded(), 1, await session.root.entries())
 
 
 def value_after(frames: list[Json], value: Json = None) -> Json:
@@ -66,8 +71,7 @@ async def test_a_view_is_the_value_at_a_position(tmp_path: Path, store: str) -> 
     async with served(store if store == "memory:" else tmp_path / store) as (session, _, client):
         await session.root.ask("Hello?")
         answer = (await client.get(f"{AGENT}/view")).json()
-        state = await session.folded()
-        assert answer["value"] == value_of(state, 1)
+        assert answer["value"] == await value_now(session)
         assert answer["position"] == session.position
         assert answer["at"] == answer["value"]["entries"][-1]["at"]
 
@@ -80,10 +84,10 @@ async def test_a_stream_begins_with_a_snapshot_and_goes_on_with_frames(tmp_path:
         await session.root.ask("And?")
         whole = await events(client, to=session.position)
         assert [frame["position"] for frame in whole] == [session.position]
-        assert value_after(whole) == value_of(await session.folded(), 1)
+        assert value_after(whole) == await value_now(session)
         rest = await events(client, to=session.position, after=begun)
         known = value_of(await replay(tmp_path / "work.db", to=begun), 1)
-        assert value_after(rest, known) == value_of(await session.folded(), 1)
+        assert value_after(rest, known) == await value_now(session)
         assert all("snapshot" not in frame for frame in rest)
         changes = positions_of_frames(tmp_path / "work.db", after=begun, through=session.position)
         assert [frame["position"] for frame in rest] == changes
@@ -220,7 +224,7 @@ async def test_a_store_that_somebody_else_writes_is_followed(tmp_path: Path) -> 
         await session.root.ask("Hello?")
         frames = await events(client, to=session.position, after=begun)
         assert all("snapshot" not in frame for frame in frames)
-        assert (await client.get(f"{AGENT}/view")).json()["value"] == value_of(await session.folded(), 1)
+        assert (await client.get(f"{AGENT}/view")).json()["value"] == await value_now(session)
         tree = (await client.get("/sessions/main/tree")).json()
         assert [node["id"] for node in tree["tree"]] == [1]
         async with open_session(tmp_path / "work.db", "later"):

@@ -6,10 +6,8 @@ from pathlib import Path
 from pi_actors.core.text import Json
 from pi_actors.storage.opening import open_reader
 from projections import Frame, View, replay
-from projections.replay import TOPICS
-from projections.session import EMPTY, fold_commit
-from projections.tail import Tail
 from projections.view import value_of
+from tests.projections.stored import values_of
 
 
 class Seen:
@@ -42,14 +40,10 @@ async def check(seen: Seen, store: Path, session: str = "main", agent: int = 1) 
 def positions_of_frames(store: Path, *, after: int, through: int, agent: int = 1) -> list[int]:
     """Where the value of the agent's view changes between two positions, as the log tells it."""
     changed: list[int] = []
-    state, before = EMPTY, None
+    before: Json = None
     with closing(open_reader(store)) as reader:
-        tail = Tail(reader, TOPICS, "main")
-        while commits := tail.read(to=through):
-            for commit in commits:
-                state = fold_commit(state, commit)
-                value = value_of(state, agent)
-                if value != before and state.position > after:
-                    changed.append(state.position)
-                before = value
+        for position, value in values_of(reader, agent=agent, through=through):
+            if value != before and position > after:
+                changed.append(position)
+            before = value
     return changed

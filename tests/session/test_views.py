@@ -26,13 +26,11 @@ from pi_actors.testing import CrashingLog, CrashPoint, TrioClock, run_until_cras
 from pi_actors.testing.crashing import SIDES
 from projections import Frame, View, apply_frame, follow, replay
 from projections.backlog import FRAMES_MAX
-from projections.replay import TOPICS
-from projections.session import EMPTY, fold_commit
-from projections.tail import Tail
 from projections.view import value_of
 from tests.projections.busy import SETTINGS, busy_model, busy_tools, keep_busy
 from tests.projections.exact import exact
 from tests.projections.stored import Opened
+from tests.projections.stored import values_of as stored_values
 from tests.session.gate import Gate
 from tests.session.opened import opened
 from tests.session.watching import events_of
@@ -289,13 +287,7 @@ class Seen:
 
 def values_of(log: MemoryLog) -> dict[int, str]:
     """What the root's view has to show at each commit's end, folded anew from the log."""
-    tail, state = Tail(log, TOPICS, "main"), EMPTY
-    values: dict[int, str] = {}
-    while commits := tail.read():
-        for commit in commits:
-            state = fold_commit(state, commit)
-            values[state.position] = exact(value_of(state, 1))
-    return values
+    return {position: exact(value) for position, value in stored_values(log)}
 
 
 @asynccontextmanager
