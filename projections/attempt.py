@@ -18,7 +18,7 @@ from projections.fold import iso
 from projections.partial import Partial, grow, partial_document
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class Request(msgspec.Struct, frozen=True, kw_only=True, tag="request"):
     """A request that is out, and what has arrived."""
 
     attempt: int
@@ -27,7 +27,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     partial: Partial = ()
 
 
-class Retry(msgspec.Struct, frozen=True, kw_only=True):
+class Retry(msgspec.Struct, frozen=True, kw_only=True, tag="retry"):
     """The next attempt is due at ``due_us``."""
 
     attempt: int

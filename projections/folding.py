@@ -1,8 +1,37 @@
-"""Folding a stored session page by page."""
+"""Folding a stored session: where that begins, and how it goes on page by page."""
 
-from pi_actors.core.ids import Position
-from projections.session import FoldedState, fold_commit
+from typing import NamedTuple
+
+from pi_actors.core.errors import LogCorrupt, LogTooNew
+from pi_actors.core.ids import ROOT, Position, SessionId
+from pi_actors.core.lifecycle import AgentSpawned
+from pi_actors.storage.codec import Topics, decode_row
+from pi_actors.storage.log import LogReader, Row
+from projections.session import EMPTY, FoldedState, fold_commit
+from projections.snapshot import NAME, state_of
 from projections.tail import Tail
+
+
+class Folding(NamedTuple):
+    """A state, and the log from there on."""
+
+    state: FoldedState
+    tail: Tail
+
+
+def begin(log: LogReader, topics: Topics, session: SessionId, *, to: Position | None = None) -> Folding:
+    """The newest snapshot at or before *to* that is of any use, else the beginning of the log. Blocks.
+
+    Folding on from there gives what folding the whole log gives. Raises StoreError as ``LogReader``.
+    """
+    snapshots = [each for each in log.snapshots(session, NAME) if to is None or each.position <= to]
+    for snapshot in snapshots:
+        rows = {row.position: row for row in log.read_at(session, [ROOT, snapshot.position])}
+        state = state_of(snapshot, topics, _uuid(session, rows.get(ROOT), topics))
+        if state is not None:
+            last = rows.get(state.position)
+            return Folding(state, Tail(log, topics, session, after=state.position, last=last))
+    return Folding(EMPTY, Tail(log, topics, session))
 
 
 def fold_page(tail: Tail, state: FoldedState, to: Position | None = None) -> FoldedState | None:
@@ -15,3 +44,15 @@ def fold_page(tail: Tail, state: FoldedState, to: Position | None = None) -> Fol
     for commit in commits:
         state = fold_commit(state, commit)
     return state if commits else None
+
+
+def _uuid(session: SessionId, first: Row | None, topics: Topics) -> str:
+    """What the session's first event says, nothing where that cannot be read."""
+    if first is None:
+        return ""
+    try:
+        event = decode_row(session, first, topics).event
+    except (LogCorrupt, LogTooNew):
+        # Whoever folds the log from its beginning will be told.
+        return ""
+    return (event.session_uuid or "") if isinstance(event, AgentSpawned) else ""

@@ -42,8 +42,7 @@ async def follow(
             also StoreError where the store was removed, or replaced by another.
     """
     async with opened(store) as source:
-        tail = source.tail(session_id)
-        state = await source.state(tail)
+        state, tail = await source.current(session_id)
         entries = await source.call(partial(source.entries, session_id, state.entry_ids(agent)))
         viewed = Viewed(state, agent, entries)
         feed = Feed(viewed.snapshot())

@@ -6,6 +6,7 @@ or in context, and of entries the ids only: it does not grow with what is over.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import immutables
 import msgspec
@@ -24,6 +25,9 @@ from projections.provider import PROVIDER, ProviderState
 from projections.transcript import TRANSCRIPT, TranscriptState, active_ids
 from projections.tree import TREE, ActorNode, TreeState, agent_of, nodes, subtree_of
 from projections.usage import USAGE, UsageState
+
+VERSION: Final = 1
+"""Of how the folds are put together here; each has a version of its own."""
 
 
 class AgentState(msgspec.Struct, frozen=True, kw_only=True):

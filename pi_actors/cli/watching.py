@@ -115,13 +115,13 @@ class _Follower:
         self.watched = watched
         self._source = source
         self._session = session
-        self._tail: Tail = source.tail(session)
+        self._tail: Tail | None = None
         self._agent = agent
         self._viewed: Viewed | None = None
         self._state: FoldedState | None = None
 
     async def begin(self) -> None:
-        self._state = await self._source.state(self._tail)
+        self._state, self._tail = await self._source.current(self._session)
         if self._agent is not None:
             self._viewed = await self._source.call(partial(self._view, self._state, self._agent))
         self._show(self._state)
@@ -143,9 +143,10 @@ class _Follower:
 
     def _advance(self) -> FoldedState | None:
         """The state after the next page, None where there is none yet."""
+        assert self._tail is not None, "it begins with a state"
+        assert self._state is not None, "it begins with a state"
         commits = self._tail.read()
         for commit in commits:
-            assert self._state is not None, "it begins with a state"
             self._state = fold_commit(self._state, commit)
             if self._viewed is not None:
                 self._viewed.show(self._state, commit)

@@ -12,20 +12,12 @@ import trio
 
 from pi_actors.core.ids import Position, SessionId
 from pi_actors.server.served import Served
-from pi_actors.storage.log import Row
-from projections.folding import fold_page
+from pi_actors.storage.log import PAGE_ROWS, Row
+from projections.folding import Folding, begin, fold_page
 from projections.session import EMPTY, FoldedState
-from projections.tail import Tail
 
 KEPT_MAX: Final = 8
 KEPT_SECONDS: Final = 60.0
-
-
-class Folded(NamedTuple):
-    """A state, and the log from there on."""
-
-    state: FoldedState
-    tail: Tail
 
 
 class History:
@@ -38,7 +30,7 @@ class History:
         """The state of the last commit that ends at or before *to*. Raises as ``folded``."""
         return (await self.folded(served, to)).state
 
-    async def folded(self, served: Served, to: Position) -> Folded:
+    async def folded(self, served: Served, to: Position) -> Folding:
         """The same, and what comes after it.
 
         Raises:
@@ -49,7 +41,7 @@ class History:
             state = further
         if tail.last is not None and tail.last.position == state.position:
             self._keep(served, state, tail.last)
-        return Folded(state, tail)
+        return Folding(state, tail)
 
     async def run(self) -> None:
         """Give up what nobody has asked for lately, until cancelled."""
@@ -63,16 +55,24 @@ class History:
             if now - kept.used_at > KEPT_SECONDS:
                 del self._kept[key]
 
-    async def _start(self, served: Served, to: Position) -> Folded:
+    async def _start(self, served: Served, to: Position) -> Folding:
+        """The nearest state that is kept, or in a snapshot where that spares more than a page."""
+        kept = await self._nearest(served, to)
+        if to - kept.state.position <= PAGE_ROWS:
+            return kept
+        begun = await served.read(partial(_begin, served, to))
+        return begun if begun.state.position > kept.state.position else kept
+
+    async def _nearest(self, served: Served, to: Position) -> Folding:
         """The nearest state that is kept and still is the log's."""
         positions = [at for session, at in self._kept if session == served.session_id and at <= to]
         if positions:
             key = served.session_id, max(positions)
             state, row, _ = self._kept[key]
             if await _row_at(served, row.position) == row:
-                return Folded(state, served.tail(after=row.position, last=row))
+                return Folding(state, served.tail(after=row.position, last=row))
             self._kept.pop(key, None)
-        return Folded(EMPTY, served.tail())
+        return Folding(EMPTY, served.tail())
 
     def _keep(self, served: Served, state: FoldedState, row: Row) -> None:
         key = served.session_id, state.position
@@ -88,6 +88,17 @@ class _Kept(NamedTuple):
     state: FoldedState
     row: Row
     used_at: float
+
+
+def _begin(served: Served, to: Position) -> Folding:
+    """The nearest snapshot. Blocks.
+
+    Before ``scavenged_to`` it would show progress that the log does not show any more.
+    """
+    head = served.log.head(served.session_id)
+    if head is None or to < head.scavenged_to:
+        return Folding(EMPTY, served.tail())
+    return begin(served.log, served.topics, served.session_id, to=to)
 
 
 async def _row_at(served: Served, position: Position) -> Row | None:

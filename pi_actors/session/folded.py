@@ -1,6 +1,7 @@
 """The read side's folds beside an open session: made when first asked for, then kept up."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 import trio
@@ -11,9 +12,8 @@ from pi_actors.core.record import Commit
 from pi_actors.core.state import SessionState as CoreState
 from pi_actors.runtime.live import LiveSession
 from projections.entries import read_entries
-from projections.folding import fold_page
-from projections.session import EMPTY, FoldedState, fold_commit
-from projections.tail import Tail
+from projections.folding import begin, fold_page
+from projections.session import FoldedState, fold_commit
 
 
 class Follower(Protocol):
@@ -40,6 +40,11 @@ class FoldedSession:
         self._followers: list[Follower] = []
         self._asked = False
         self._lock = trio.Lock()
+
+    @property
+    def newest(self) -> FoldedState | None:
+        """The folds' state at the session's shown position, if it is kept; otherwise None."""
+        return self._state
 
     async def current(self) -> FoldedState:
         """The folds' state at the session's shown position."""
@@ -88,9 +93,10 @@ class FoldedSession:
         return self._state
 
     async def _read(self) -> FoldedState:
-        """The state that was shown when this was called."""
+        """The state that was shown when this was called, from a snapshot where there is one."""
         line, store = self._live.line, self._live.store
-        to, state, tail = line.shown.position, EMPTY, Tail(store.log, store.topics, line.session_id)
+        to = line.shown.position
+        state, tail = await self._live.read(partial(begin, store.log, store.topics, line.session_id, to=to))
         while (further := await self._live.read(fold_page, tail, state, to)) is not None:
             state = further
         return state
