@@ -14,11 +14,13 @@ from pi_actors.runtime.clock import Clock, SystemClock
 from pi_actors.runtime.live import LiveSession, open_live
 from pi_actors.runtime.opening import Folded
 from pi_actors.runtime.registry import Instructions, Registry
+from pi_actors.runtime.scopes import background
 from pi_actors.runtime.shell import Handles
 from pi_actors.runtime.store import LiveStore, open_live_store
 from pi_actors.runtime.threads import in_thread
 from pi_actors.runtime.work import AnyKind
 from pi_actors.session.session import Session
+from pi_actors.session.snapshots import DocumentSnapshots
 from pi_actors.session.subagents import ANCHOR, REPORTER
 from pi_actors.session.values import SessionInfo
 from pi_actors.storage.codec import Topics
@@ -89,10 +91,17 @@ class Store:
             session.bind(live)
             return live
 
-        async with open_live(self._live, session_id, make=make, clock=clock) as live:
-            if resume:
-                live.resumed.set()
-            yield session
+        snapshots: DocumentSnapshots | None = None
+        try:
+            async with open_live(self._live, session_id, make=make, clock=clock) as live:
+                snapshots = DocumentSnapshots(live, session.newest_folded)
+                if resume:
+                    live.resumed.set()
+                async with background(snapshots.run):
+                    yield session
+        finally:
+            if snapshots is not None:
+                await snapshots.finish()
 
     async def sessions(self) -> list[SessionInfo]:
         """The sessions of the store, by name."""

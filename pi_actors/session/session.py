@@ -210,6 +210,10 @@ class Session:
         assert self._folded is not None, "a session is bound before anyone holds it"
         return await self._folded.current()
 
+    def newest_folded(self) -> FoldedState | None:
+        """The same where it is at hand, else None."""
+        return None if self._folded is None else self._folded.newest
+
     def view(self, agent_id: ActorId) -> AbstractAsyncContextManager[View]:
         """A view of the agent; see :meth:`Agent.view`."""
         assert self._views is not None, "a session is bound before anyone holds it"
