@@ -35,7 +35,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-Compactions: TypeAlias = "immutables.Map[ActorId, Compaction]"
+Compactions: TypeAlias = immutables.Map[ActorId, Compaction]
 NO_COMPACTIONS: Compactions = immutables.Map()
 
 

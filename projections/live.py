@@ -103,7 +103,7 @@ def _document(state: LiveState, tools: list[Json]) -> Document:
     }
 
 
-LIVE: Final = Projection(name="pi.live", version=2, initial=LiveState(), evolve=evolve, document=document)
+LIVE: Final = Projection(name="pi.live", version=3, initial=LiveState(), evolve=evolve, document=document)
 
 
 def _evolve_run(run: Run | None, recorded: Recorded) -> Run | None:

@@ -49,7 +49,7 @@ def evolve(state: TranscriptState, recorded: Recorded) -> TranscriptState:
             return TranscriptState(start=id)
         case EntryAppended(head=int() as head) if head < id:
             return _started(state, id, head)
-        case AgentSpawned() as event:
+        case AgentSpawned() as event if event.input:
             return _born(id, event)
         case _:
             return state

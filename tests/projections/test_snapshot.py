@@ -88,6 +88,7 @@ def test_what_is_unfinished_comes_back_from_a_snapshot_at_every_commit() -> None
     for known in range(1, len(story.commits) + 1):
         state = folded_from(story.commits[:known])
         again = state_of(taken(state), TOPICS, "uuid-1")
+        assert again is not None
         assert again == state
         assert [again.documents(id) for id in again.agents] == [state.documents(id) for id in state.agents]
 

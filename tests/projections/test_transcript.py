@@ -2,7 +2,12 @@
 
 from datetime import UTC, datetime
 
+import msgspec
+import pytest
+
+from pi_actors.actors.agent.entries import EntryMeta, ForkInput
 from pi_actors.actors.agent.messages import EntryAppended
+from pi_actors.core.lifecycle import AgentSpawned
 from pi_actors.core.messages import Entry, Text, user_message
 from projections.transcript import TRANSCRIPT, TranscriptState
 from tests.projections.story import ROOT, Story, response, result
@@ -104,6 +109,36 @@ def test_a_fresh_start_keeps_no_instructions() -> None:
     assert ids(story) == [reset, kept]
     summary = say(story, "summary", head=kept)
     assert ids(story) == [summary, kept]
+
+
+def test_a_fork_begins_with_what_its_parent_had_in_context_and_goes_on_by_itself() -> None:
+    """Its entries are told from those that come later; nothing is copied."""
+    story = started()
+    instruct(story, "Be brief.")
+    kept = say(story, "kept")
+    summary = say(story, "summary", head=kept)
+    context = (
+        EntryMeta(id=summary, heads=True),
+        EntryMeta(id=2, part="instructions"),
+        EntryMeta(id=kept, part="user"),
+    )
+    born = msgspec.msgpack.encode(ForkInput(parent=ROOT, at=summary, context=context))
+    fork = story.commit((0, AgentSpawned(input=born)))
+    say(story, "beside")
+    own = story.commit((fork, EntryAppended(kind="note", messages=(user_message("own"),))))
+    assert story.state().entry_ids(fork) == (summary, 2, kept, own)
+    assert [entry.text for entry in story.state().entries(fork)] == ["summary", "Be brief.", "kept", "own"]
+    newer = story.commit((fork, EntryAppended(kind="note", head=own)))
+    assert story.state().entry_ids(fork) == (newer, 2, own)
+    assert ids(story) == [summary, 2, kept, own - 1]
+
+
+@pytest.mark.parametrize("input", [b"\xc1", b"\x93\x01\x02\xa1\xff", b"\x90"])
+def test_an_agent_born_with_what_is_no_fork_begins_with_nothing(input: bytes) -> None:
+    story = started()
+    say(story, "old")
+    born = story.commit((0, AgentSpawned(input=input)))
+    assert story.state().entry_ids(born) == ()
 
 
 def test_a_head_in_the_future_is_ignored() -> None:

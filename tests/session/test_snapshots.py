@@ -261,10 +261,10 @@ async def test_busy_sessions_are_restored_from_snapshots_as_they_were(
                 model=busy_model(seed), tools=busy_tools(chance), settings=SETTINGS, clock=TrioClock()
             ) as session:
                 if chance.random() < 0.5:
-                    state, position = await session.folded(), session.position
-                    assert state == folds_of(await replay(store, to=position))
+                    live, position = await session.folded(), session.position
+                    assert live == folds_of(await replay(store, to=position))
                 await keep_busy(session, chance, steps=6)
-            whole = await replay(store)
-            assert kept(log, whole.uuid)[0] == folds_of(whole)
-    for older in kept(log, whole.uuid):
-        assert older == folds_of(await replay(Opened(log), to=older.position))
+            state = await replay(store)
+            for number, snapshot in enumerate(kept(log, state.uuid)):
+                assert number or snapshot.position == state.position
+                assert snapshot == folds_of(await replay(store, to=snapshot.position))
