@@ -6,9 +6,9 @@ from pi_actors.core.errors import LogCorrupt, LogTooNew
 from pi_actors.core.ids import ROOT, Position, SessionId
 from pi_actors.core.lifecycle import AgentSpawned
 from pi_actors.storage.codec import Topics, decode_row
-from pi_actors.storage.log import LogReader, Row
+from pi_actors.storage.log import LogReader
 from projections.session import EMPTY, FoldedState, fold_commit
-from projections.snapshot import NAME, state_of
+from projections.snapshot import NAME, fits, state_of
 from projections.tail import Tail
 
 
@@ -24,14 +24,21 @@ def begin(log: LogReader, topics: Topics, session: SessionId, *, to: Position | 
 
     Folding on from there gives what folding the whole log gives. Raises StoreError as ``LogReader``.
     """
-    snapshots = [each for each in log.snapshots(session, NAME) if to is None or each.position <= to]
-    for snapshot in snapshots:
-        rows = {row.position: row for row in log.read_at(session, [ROOT, snapshot.position])}
-        state = state_of(snapshot, topics, _uuid(session, rows.get(ROOT), topics))
-        if state is not None:
-            last = rows.get(state.position)
-            return Folding(state, Tail(log, topics, session, after=state.position, last=last))
+    uuid = _uuid(log, topics, session)
+    for snapshot in log.snapshots(session, NAME):
+        if to is None or snapshot.position <= to:
+            state = state_of(snapshot, topics, uuid)
+            if state is not None:
+                last = next(iter(log.read_at(session, [state.position])), None)
+                return Folding(state, Tail(log, topics, session, after=state.position, last=last))
     return Folding(EMPTY, Tail(log, topics, session))
+
+
+def kept_to(log: LogReader, topics: Topics, session: SessionId) -> Position:
+    """How far the newest snapshot goes that is of this session and these versions, 0 without one. Blocks."""
+    uuid = _uuid(log, topics, session)
+    fitting = (each.position for each in log.snapshots(session, NAME) if fits(each, topics, uuid))
+    return next(fitting, 0)
 
 
 def fold_page(tail: Tail, state: FoldedState, to: Position | None = None) -> FoldedState | None:
@@ -46,13 +53,14 @@ def fold_page(tail: Tail, state: FoldedState, to: Position | None = None) -> Fol
     return state if commits else None
 
 
-def _uuid(session: SessionId, first: Row | None, topics: Topics) -> str:
+def _uuid(log: LogReader, topics: Topics, session: SessionId) -> str:
     """What the session's first event says, nothing where that cannot be read."""
-    if first is None:
-        return ""
     try:
-        event = decode_row(session, first, topics).event
+        for row in log.read_at(session, [ROOT]):
+            event = decode_row(session, row, topics).event
+            if isinstance(event, AgentSpawned):
+                return event.session_uuid or ""
     except (LogCorrupt, LogTooNew):
         # Whoever folds the log from its beginning will be told.
         return ""
-    return (event.session_uuid or "") if isinstance(event, AgentSpawned) else ""
+    return ""

@@ -45,12 +45,20 @@ def snapshot_of(state: FoldedState, topics: Topics) -> Snapshot | None:
     return Snapshot(NAME, state.position, body)
 
 
+def fits(snapshot: Snapshot, topics: Topics, uuid: str) -> bool:
+    """Whether the snapshot says that it is of the session *uuid* and of these versions; that is soon told."""
+    try:
+        return _of_body()(snapshot.body)[:3] == (FORMAT, _versions(topics), uuid)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
+
+
 def state_of(snapshot: Snapshot, topics: Topics, uuid: str) -> FoldedState | None:
     """The state that the snapshot holds; None where it is of no use for the session *uuid*."""
+    if not fits(snapshot, topics, uuid):
+        return None
     try:
         body = _of_body()(snapshot.body)
-        if body[:3] != (FORMAT, _versions(topics), uuid):
-            return None
         state = _of_state()(body.rest)
         folds = {id: _of_agent()(agent) for id, agent in body.folds}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

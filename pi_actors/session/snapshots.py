@@ -18,7 +18,7 @@ from pi_actors.core.ids import Position
 from pi_actors.core.record import Commit
 from pi_actors.core.state import SessionState
 from pi_actors.runtime.live import LiveSession
-from projections.folding import Folding, begin, fold_page
+from projections.folding import Folding, begin, fold_page, kept_to
 from projections.session import FoldedState
 from projections.snapshot import snapshot_of
 
@@ -56,10 +56,9 @@ class DocumentSnapshots:
         try:
             while True:
                 await self._arrived.wait()
-                begun = await self._begun()
-                saved = begun.state.position
+                saved = await self._kept_to()
                 if self._live.line.shown.position >= saved + every:
-                    state = self._newest() or await self._fold_slowly(begun, saved + every)
+                    state = self._newest() or await self._fold_slowly(saved + every)
                     size = await self._save(state)
                     saved, every = state.position, max(EVERY, size // BYTES_A_POSITION)
                 self._wait_for(saved + every)
@@ -76,9 +75,8 @@ class DocumentSnapshots:
             return
         with trio.CancelScope(shield=True):
             try:
-                begun = await self._begun()
-                if begun.state.position < line.shown.position:
-                    await self._save(self._newest() or await self._fold_in_time(begun))
+                if await self._kept_to() < line.shown.position:
+                    await self._save(self._newest() or await self._fold_in_time())
             except (StoreError, _NotSaved):
                 # A damaged row, a failing disk, another owner by now: whoever comes next will see.
                 return
@@ -91,18 +89,23 @@ class DocumentSnapshots:
         self._due_at, self._arrived = position, trio.Event()
         self._look((), self._live.line.shown)
 
+    async def _kept_to(self) -> Position:
+        """How far the newest snapshot goes."""
+        line, store = self._live.line, self._live.store
+        return await self._read(partial(kept_to, store.log, store.topics, line.session_id))
+
     async def _begun(self) -> Folding:
         """Where folding goes on: at the newest snapshot."""
         line, store = self._live.line, self._live.store
         to = line.shown.position
         return await self._read(partial(begin, store.log, store.topics, line.session_id, to=to))
 
-    async def _fold_slowly(self, begun: Folding, to: Position) -> FoldedState:
+    async def _fold_slowly(self, to: Position) -> FoldedState:
         """The state of the first commit that ends at or after *to*, which is shown already."""
-        state, tail = begun
-        through = state.position
-        while state.position < to:
-            through = min(through + PAGE_ROWS, self._live.line.shown.position)
+        state, tail = await self._begun()
+        through, shown = state.position, self._live.line.shown.position
+        while state.position < to and through < shown:
+            through = min(through + PAGE_ROWS, shown)
             further: FoldedState | None = state
             while further is not None:
                 state = further
@@ -110,10 +113,10 @@ class DocumentSnapshots:
                 await trio.sleep(REST * seconds)
         return state
 
-    async def _fold_in_time(self, begun: Folding) -> FoldedState:
+    async def _fold_in_time(self) -> FoldedState:
         """The state as of now, or that reached when the time is over."""
         over, to = trio.current_time() + CLOSE_S, self._live.line.shown.position
-        state, tail = begun
+        state, tail = await self._begun()
         while trio.current_time() < over:
             further = await self._read(partial(fold_page, tail, state, to))
             if further is None:

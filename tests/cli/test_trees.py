@@ -7,8 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commandline import json_lines, let_go, pi_actors, read_until, running, says, script, waits
+from tests.cli.commandline import (
+    events_of,
+    json_lines,
+    let_go,
+    pi_actors,
+    read_until,
+    running,
+    says,
+    script,
+    waits,
+)
 from tests.cli.terminal import at_terminal
+from tests.projections.test_folding import damage
 from tests.server.processes import serving
 
 
@@ -31,6 +42,24 @@ def test_a_tree_is_drawn_once_where_nobody_sits_at_a_terminal(folder: Path) -> N
     assert "pi.generation" in lines[1]
     assert "pi.tool" in lines[2]
     assert [node["kind"] for node in told["tree"]] == ["pi.agent", "pi.generation", "pi.tool"]
+
+
+def test_what_is_watched_in_another_process_begins_with_the_snapshot_of_its_owner(folder: Path) -> None:
+    """What it covers is not read again: a row that is damaged there troubles a replay only."""
+    model = script(folder, "Done.")
+    pi_actors("run", "work", "--model", model, cwd=folder)
+    known = pi_actors("replay", "pi-actors.db", "--json", cwd=folder)
+    events = events_of("pi-actors.db", cwd=folder)
+    (begun,) = [event["position"] for event in events if event["topic"] == "RunStarted"]
+    damage(folder / "pi-actors.db", position=begun, topic="RunStarted")
+    assert f"damaged at position {begun}" in pi_actors("replay", "pi-actors.db", "--json", cwd=folder).stderr
+    (tree,) = json_lines(pi_actors("tree", "pi-actors.db", "--json", cwd=folder))
+    (state,) = json_lines(known)
+    assert tree["tree"] == state["tree"]
+    with running("attach", "pi-actors.db", "--json", cwd=folder) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+    assert (first["position"], first["snapshot"]) == (state["position"], state["value"])
 
 
 def test_a_tree_is_followed_in_a_terminal(folder: Path) -> None:
