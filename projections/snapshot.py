@@ -27,6 +27,9 @@ from projections.usage import USAGE
 NAME: Final = "documents"
 """Under which these snapshots are kept."""
 
+FOLDS: Final = (LIVE, INBOX, USAGE, AGENT, PROVIDER, TRANSCRIPT, TREE)
+"""What the state consists of."""
+
 FORMAT: Final = 1
 """Of the body: what stands in ``_Body``."""
 
@@ -82,12 +85,11 @@ class _Body(NamedTuple):
 
 def _versions(topics: Topics) -> Versions:
     """Of all that has a say in what the state is: the folds, and which events are understood."""
-    folds = (LIVE, INBOX, USAGE, AGENT, PROVIDER, TRANSCRIPT, TREE)
     known = "\n".join(sorted(topics.events))
     return {
         "session": VERSION,
         "events": crc32(known.encode()),
-        **{fold.name: fold.version for fold in folds},
+        **{fold.name: fold.version for fold in FOLDS},
     }
 
 

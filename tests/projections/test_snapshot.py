@@ -1,5 +1,7 @@
 """Snapshots of the folded state: what comes back, and what is refused."""
 
+from hashlib import sha256
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -21,12 +23,14 @@ from pi_actors.core.record import Recorded
 from pi_actors.storage.codec import Topics
 from pi_actors.storage.log import Snapshot
 from projections import session, snapshot
+from projections.fold import Projection
 from projections.live import LIVE
 from projections.replay import TOPICS
-from projections.session import EMPTY, FoldedState, fold_commit
+from projections.session import EMPTY, AgentState, FoldedState, fold_commit
 from projections.snapshot import snapshot_of, state_of
 from tests.projections.story import ROOT, Story, folded_from, response, result
 from tests.projections.test_session import logs
+from tests.runtime.test_state_codec import shape_of
 
 
 def taken(state: FoldedState) -> Snapshot:
@@ -108,12 +112,42 @@ def test_a_snapshot_of_other_versions_is_refused(monkeypatch: pytest.MonkeyPatch
     for module, name, other in (
         (snapshot, "FORMAT", 2),
         (snapshot, "VERSION", session.VERSION + 1),
-        (snapshot, "LIVE", msgspec.structs.replace(LIVE, version=LIVE.version + 1)),
+        (snapshot, "FOLDS", (*snapshot.FOLDS[1:], msgspec.structs.replace(LIVE, version=LIVE.version + 1))),
     ):
         with monkeypatch.context() as changed:
             changed.setattr(module, name, other)
             assert state_of(stored, TOPICS, "uuid-1") is None
     assert state_of(stored, TOPICS, "uuid-1") == state
+
+
+@pytest.mark.parametrize("fold", snapshot.FOLDS, ids=lambda fold: fold.name)
+def test_a_fold_whose_state_has_another_shape_has_another_version(fold: Projection[msgspec.Struct]) -> None:
+    """Else a snapshot of the former shape would be taken for one of this."""
+    assert_known(fold.name, fold.version, shape_of((type(fold.initial),)))
+
+
+def test_a_session_whose_state_is_put_together_otherwise_has_another_version() -> None:
+    assert_known("session", session.VERSION, [*FoldedState.__struct_fields__, *AgentState.__struct_fields__])
+
+
+def assert_known(name: str, version: int, shape: list[str]) -> None:
+    digest = sha256("\n".join(shape).encode()).hexdigest()[:16]
+    assert KNOWN.get((name, version)) == digest, (
+        f"the state of {name} is no longer that of version {version}: raise its version and add "
+        f"({name!r}, version): {digest!r} here"
+    )
+
+
+KNOWN = {
+    ("pi.agent", 1): "3a9b44dddcba7dd1",
+    ("pi.inbox", 1): "1a0b01fddf8144a0",
+    ("pi.live", 3): "9d5211565dc4838d",
+    ("pi.provider", 1): "e32aaed93d82074c",
+    ("pi.usage", 2): "8e3db3d7302c5fb2",
+    ("session", 1): "44bb532dde5f034f",
+    ("transcript", 2): "f62af028edf9cf79",
+    ("tree", 1): "bc02e8354aba3c3f",
+}
 
 
 def test_a_snapshot_of_another_session_or_of_another_position_is_refused() -> None:

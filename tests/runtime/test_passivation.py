@@ -287,10 +287,15 @@ async def test_a_passive_agent_is_still_passive_after_a_restart_and_comes_back()
     log.asked.clear()
     async with reopened(log, echo, settings=SOON) as session:
         assert is_passive(session)
-        assert log.asked == ["state"]
+        assert by_the_writer(log.asked) == ["state"]
         assert (await session.root.ask("And now?")).text == "Answer 1."
-        assert log.asked == ["state", "agent:1"]
+        assert by_the_writer(log.asked) == ["state", "agent:1"]
         await check_session(session)
+
+
+def by_the_writer(asked: list[str]) -> list[str]:
+    """Which snapshots were asked for, those of the documents left out."""
+    return [name for name in asked if name != "documents"]
 
 
 async def test_an_agent_that_came_back_and_changed_after_a_snapshot_is_folded_from_there() -> None:

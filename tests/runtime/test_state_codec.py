@@ -127,14 +127,14 @@ def _states(name: str) -> tuple[int, tuple[type[msgspec.Struct], ...]]:
 def test_a_changed_type_of_states_comes_with_a_new_version(name: str) -> None:
     version, states = _states(name)
     assert states, f"the kind {name} does not say which states it has"
-    digest = sha256("\n".join(_described(states)).encode()).hexdigest()[:16]
+    digest = sha256("\n".join(shape_of(states)).encode()).hexdigest()[:16]
     assert KNOWN.get((name, version)) == digest, (
         f"the states of {name} are no longer those of version {version}: raise its version "
         f"(Kind.version, or STATE_VERSION of the kernel) and add ({name!r}, version): {digest!r} here"
     )
 
 
-def _described(types: tuple[type[msgspec.Struct], ...]) -> list[str]:
+def shape_of(types: tuple[type[msgspec.Struct], ...]) -> list[str]:
     """Every struct that can be in a state of these types, with its fields."""
     waiting, known = list(types), set(types)
     told: list[str] = []
