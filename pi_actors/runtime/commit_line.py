@@ -51,6 +51,7 @@ class CommitLine:
     """Decides, stores and shows, in that order, for one open session.
 
     ``before``: what was shown before the commit that listeners are being called with.
+    ``substitutions``: how often ``substitute`` was called.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class CommitLine:
         self.ahead = state
         self.shown = state
         self.before = state
+        self.substitutions = 0
         self.failure: PiActorsError | None = None
         self.failed = trio.Event()
         self.closed = False
@@ -220,6 +222,7 @@ class CommitLine:
 
         For what no event tells of: nobody who folds the log may see a difference.
         """
+        self.substitutions += 1
         self.shown = self.before = change(self.shown)
         for pending in self._pending:
             pending.state = change(pending.state)

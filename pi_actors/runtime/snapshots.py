@@ -19,8 +19,13 @@ from pi_actors.runtime.store import LiveStore
 from pi_actors.storage.log import Snapshot
 
 SNAPSHOT_EVERY: Final = 10_000
-"""Positions between two snapshots. Folding as many events takes about a quarter of a second, which is
-what an opening after a crash may lose; writing as many takes many times longer than a snapshot.
+"""Positions between two snapshots, at least. Folding as many events takes about a quarter of a second,
+which is what an opening after a crash may lose.
+"""
+
+BYTES_A_POSITION: Final = 50
+"""A large snapshot is taken more rarely: there must be one more position for so many bytes of the last one.
+So taking them never costs more than about a twentieth of what storing the events did.
 """
 
 
@@ -33,6 +38,8 @@ class Snapshots:
         self._store = store
         self._kept = kept
         self.newest = newest
+        self._substitutions = line.substitutions
+        self._every = SNAPSHOT_EVERY
         self._due = trio.Event()
         self._one_at_a_time = trio.Lock()
         line.listen(self._follow)
@@ -43,21 +50,23 @@ class Snapshots:
         try:
             while True:
                 await self._due.wait()
-                self._due = trio.Event()
                 await self.take()
+                self._due = trio.Event()
                 self._follow((), self._line.shown)
         except SessionFailed:
             return
 
     async def take(self) -> None:
-        """Take one of what is shown now, unless that is no more than the newest one has.
+        """Take one of what is shown now, unless the newest one is of just that.
+
+        One of the same position takes its place: agents that gave up their memory since are smaller in it.
 
         Raises:
             SessionFailed: the store failed.
         """
         async with self._one_at_a_time:
-            state = self._line.shown
-            if state.position <= self.newest:
+            state, substitutions = self._line.shown, self._line.substitutions
+            if (state.position, substitutions) == (self.newest, self._substitutions):
                 return
             with self._line.reading():
                 body = await self._store.read(self._kept.codec.pack, state)
@@ -69,8 +78,9 @@ class Snapshots:
                         Snapshot(STATE, state.position, body),
                     )
                 )
-            self.newest = state.position
+            self.newest, self._substitutions = state.position, substitutions
+            self._every = max(SNAPSHOT_EVERY, len(body) // BYTES_A_POSITION)
 
     def _follow(self, _: Commit, state: SessionState) -> None:
-        if state.position - self.newest >= SNAPSHOT_EVERY:
+        if state.position - self.newest >= self._every:
             self._due.set()

@@ -298,6 +298,17 @@ def by_the_writer(asked: list[str]) -> list[str]:
     return [name for name in asked if name != "documents"]
 
 
+async def test_an_agent_that_gave_up_its_memory_after_the_newest_snapshot_is_passive_after_a_close() -> None:
+    log = MemoryLog()
+    async with reopened(log, echo, settings=SOON) as session:
+        await session.root.ask("Hello.")
+        await session.live.snapshots.take()
+        await pass_time(session)
+    async with reopened(log, echo, settings=SOON) as session:
+        assert is_passive(session)
+        await check_session(session)
+
+
 async def test_an_agent_that_came_back_and_changed_after_a_snapshot_is_folded_from_there() -> None:
     log = MemoryLog()
     async with at_rest(log):

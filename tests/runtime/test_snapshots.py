@@ -185,6 +185,20 @@ async def taken_at_least(session: Session, log: Log, position: int) -> None:
         await session.root.submit_write("note")
 
 
+async def test_a_large_one_is_taken_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "SNAPSHOT_EVERY", 10)
+    monkeypatch.setattr(snapshots, "BYTES_A_POSITION", 1)
+    log = MemoryLog()
+    async with reopened(log, []) as session:
+        await taken_at_least(session, log, 10)
+        (first,) = log.snapshots("main", STATE)
+        size = len(first.body)
+        assert size > 100
+        await taken_at_least(session, log, first.position + 1)
+        newest, older = positions(log)
+        assert newest - older >= size
+
+
 async def test_one_is_taken_soon_after_an_opening_that_had_much_to_fold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
