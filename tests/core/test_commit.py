@@ -18,7 +18,7 @@ from pi_actors.actors.custom.decider import CustomState
 from pi_actors.actors.custom.messages import Advance, WorkAdvanced
 from pi_actors.actors.generation.messages import CheckedCall, ReceiveResponse
 from pi_actors.actors.tool.messages import SettleTool, StartTool
-from pi_actors.core.commit import require, run_to_rest
+from pi_actors.core.commit import Asleep, require, run_to_rest
 from pi_actors.core.decider import (
     Abort,
     Decision,
@@ -26,6 +26,7 @@ from pi_actors.core.decider import (
     Mark,
     Memo,
     Orphan,
+    Passive,
     Send,
     SpawnAgent,
     Spawned,
@@ -36,8 +37,10 @@ from pi_actors.core.errors import CommandRefused, NotFound
 from pi_actors.core.ids import ROOT, ActorId
 from pi_actors.core.lifecycle import COMPLETED, Choices, Outcome, WaitStarted, WorkEnded
 from pi_actors.core.messages import Call, Text, user_message
+from pi_actors.core.state import OVER, SessionState, owed
 from tests.core.puppets import (
     GIVEN,
+    KINDS,
     PUPPET,
     Misfit,
     Noted,
@@ -623,3 +626,43 @@ def test_a_commit_is_made_of_what_it_would_be_again(stage: Stage) -> None:
     once = run_to_rest(stage.state, [Send(owner, Mark())], GIVEN)
     again = run_to_rest(folded(stage.log), [Send(owner, Mark())], GIVEN)
     assert once == again
+
+
+def test_a_passive_agent_is_named_before_it_would_have_to_decide_and_nothing_has_happened(
+    stage: Stage,
+) -> None:
+    owner = stage.work()
+    child = stage.agent(owner)
+    before = fall_asleep(stage, child)
+    for command in (QUESTION, AbortAgent(), CHILD):
+        with pytest.raises(Asleep) as asleep:
+            stage.do(child, command)
+        assert asleep.value.agent == child
+        assert stage.state == before
+
+
+def test_an_abort_above_says_nothing_to_a_passive_agent(stage: Stage) -> None:
+    owner = stage.work()
+    child = stage.agent(owner)
+    fall_asleep(stage, child)
+    assert marks(stage.do(owner, Mark())) == [owner]
+    assert isinstance(stage[child].state, Passive)
+    assert owed(stage[child], KINDS) == ()
+
+
+def fall_asleep(stage: Stage, agent: ActorId) -> SessionState:
+    """Put a stand-in into the agent's place, as the runtime does."""
+    stand_in = Passive(position=stage.state.position, last_step=0, model=None)
+    passive = msgspec.structs.replace(stage[agent], state=stand_in)
+    actors = stage.state.actors.set(agent, passive)
+    stage.state = msgspec.structs.replace(stage.state, actors=actors)
+    return stage.state
+
+
+def test_what_an_ended_owner_was_is_forgotten_and_what_it_owns_stays(stage: Stage) -> None:
+    owner = stage.work()
+    stage.do(owner, WriteMemo(name="a", value=b"1"))
+    child = stage.agent(owner)
+    stage.finish(owner)
+    assert (stage[owner].state, len(stage[owner].memos)) == (OVER, 0)
+    assert stage[child].parent == owner

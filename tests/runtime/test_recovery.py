@@ -1,12 +1,15 @@
 """Which effects of a found run may start, and when."""
 
-from pi_actors.actors.agent.messages import RunRecovered, Submit
+from pi_actors.actors.agent.messages import RecoverRun, RunRecovered, Submit
 from pi_actors.actors.generation.messages import CallModel
 from pi_actors.core.catalog import Catalog
+from pi_actors.core.decider import Passive, SpawnAgent
 from pi_actors.core.ids import ROOT
+from pi_actors.core.lifecycle import Choices
 from pi_actors.core.messages import user_message
 from pi_actors.core.record import Recorded
 from pi_actors.core.state import owed
+from pi_actors.runtime.kept import without
 from pi_actors.runtime.live import KINDS
 from pi_actors.runtime.recovery import FoundRuns
 from pi_actors.testing import given_session
@@ -30,3 +33,15 @@ def test_nothing_of_a_found_run_starts_before_its_taking_up_is_stored() -> None:
     taken = Recorded(position=9, end=9, at_us=0, actor=ROOT, cause=0, topic="RunRecovered", event=event)
     found.follow((taken,), state)
     assert found.may_start(state, generation, effect)
+
+
+def test_the_last_step_of_a_passive_agent_below_a_run_counts() -> None:
+    catalog = Catalog(models=frozenset({"m"}), default_model="m")
+    running = given_session(catalog=catalog).when(ROOT, Submit(messages=(user_message("go"),))).done()
+    (generation,) = (actor for actor in running.state.actors.values() if actor.live)
+    spawned = running.when(generation.id, SpawnAgent(name="", choices=Choices())).done().state
+    child = max(actor.id for actor in spawned.actors.values() if actor.is_agent)
+    passive = without(spawned, child, Passive(position=9, last_step=1_000, model=None))
+    recover = FoundRuns(passive, KINDS).take_up(passive, ROOT)[0].command
+    assert isinstance(recover, RecoverRun)
+    assert recover.last_step_below == 1_000

@@ -136,6 +136,9 @@ async def test_an_abort_stops_the_run_that_it_names_and_no_later_one(tmp_path: P
         assert live["run"] is None
         before = session.position
         assert await post(client, "abort", {"run": run}) == {"status": "not_running"}
+        for _ in range(2):
+            await session.live.passivation.look()
+        assert await post(client, "abort", {"run": run}) == {"status": "not_running"}, "also while passive"
         assert session.position == before
 
 
