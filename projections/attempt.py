@@ -5,6 +5,7 @@ import msgspec
 from pi_actors.actors.agent.messages import ResponseSettled
 from pi_actors.actors.generation.messages import (
     KIND,
+    CompactionAwaited,
     PartialStreamed,
     RequestRepeated,
     RequestStarted,
@@ -55,6 +56,8 @@ def evolve_generation(generation: Generation | None, recorded: Recorded) -> Gene
             return None
         case RequestStarted(attempt=attempt, model=model, turn=turn):
             return Generation(actor=generation.actor, asking=Request(attempt=attempt, model=model, turn=turn))
+        case CompactionAwaited():
+            return Generation(actor=generation.actor)
         case RetryScheduled() as event:
             retry = Retry(attempt=event.attempt, due_us=event.due_us, error=event.error)
             return Generation(actor=generation.actor, asking=retry)

@@ -22,7 +22,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     before the request is sent; one that leaves at most ``background_tokens`` more, beside it.
     ``keep_recent_tokens``: about how much of the newest stays word for word. ``summary_tokens_max``: a
     longer summary is cut. In a small window each of these is at most a fixed part of it, so that
-    summary and kept entries always fit (see ``actors/agent/limits.py``).
+    summary and kept entries always fit (see ``actors/agent/cut.py``).
     ``freed_min``: the part of the context, 0 to 1, that a compaction at a threshold must free; one
     that would free less is not begun until the context has changed so that it would.
     ``model``: the name of the model that writes summaries; None, the agent's own.

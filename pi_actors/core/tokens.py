@@ -15,6 +15,9 @@ IMAGE_TOKENS: Final = 1_600
 """What a large image takes at the providers that publish how they count it; a small one takes less."""
 
 
+_CUT: Final = " […cut]"
+
+
 def text_tokens(text: str) -> int:
     """The estimate for *text*."""
     size = len(text) if text.isascii() else len(text.encode())
@@ -22,11 +25,12 @@ def text_tokens(text: str) -> int:
 
 
 def capped(text: str, tokens_max: int) -> str:
-    """*text*, or as much of its start as takes about *tokens_max*, with a remark that it was cut."""
+    """*text*, or as much of its start as fits into *tokens_max* beside a remark that it was cut."""
     if text_tokens(text) <= tokens_max:
         return text
-    kept = text.encode()[: tokens_max * BYTES_PER_TOKEN].decode(errors="ignore")
-    return f"{kept.rstrip()} […cut]"
+    room = max(tokens_max - text_tokens(_CUT), 1)
+    kept = text.encode()[: room * BYTES_PER_TOKEN].decode(errors="ignore")
+    return f"{kept.rstrip()}{_CUT}"
 
 
 def message_tokens(messages: Iterable[Message]) -> int:

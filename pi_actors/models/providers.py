@@ -194,7 +194,9 @@ class ProviderModel:
         Raises:
             ModelFailed: the thinking level is not one of ours (fatal).
         """
-        settings: dict[str, Json] = {"max_retries": 0, "cache": True}
+        settings: dict[str, Json] = {"max_retries": 0}
+        if request.purpose == "turn":
+            settings["cache"] = True  # what is summarised is sent once, so a cache of it would never be read
         if request.thinking is not None:
             if request.thinking not in THINKING_LEVELS:
                 known = ", ".join(THINKING_LEVELS)

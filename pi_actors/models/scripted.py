@@ -41,7 +41,8 @@ class ScriptedModel:
 
     ``chunk_ms``: pause between two deltas; 0 streams without pausing. ``summaries``: what requests
     with the purpose "summary" get; in a list each is used until its text stands in the request,
-    then the next, and the last repeats. Without it a summary counts the messages.
+    then the next, and the last repeats. Without it a summary says how long the text was and how it
+    ended, with a digest of the whole, so each text has its own and the same text the same.
     Usage is counted, at four characters a token, where a reply does not state it.
 
     Raises:
@@ -118,7 +119,7 @@ class ScriptedModel:
 
     def _summary(self, request: ModelRequest) -> Item:
         if self._summaries is None:
-            return Reply(text=f"Summary of {len(request.messages)} messages.")
+            return Reply(text=_built_in_summary("\n".join(_texts(request.messages))))
         if callable(self._summaries):
             return self._asked(self._summaries, summary, request)
         told = "\n".join(_texts(request.messages))
@@ -165,6 +166,11 @@ class ScriptedModel:
             model=self._name,
             usage=None if usage == "unreported" else usage,
         )
+
+
+def _built_in_summary(told: str) -> str:
+    words, end = told.split(), " ".join(told[-400:].split())[-80:]
+    return f"Summary {zlib.crc32(told.encode()):08x} of {len(words)} words, which ended: {end}"
 
 
 def _steps(said: Reply, request: ModelRequest, assembly: Assembly) -> Iterator[Callable[[], None]]:

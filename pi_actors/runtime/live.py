@@ -279,7 +279,7 @@ async def open_live(
         live = make(head.epoch, await store.read(fold_log, head, kept_of(store, session_id)))
         if live.line.shown.position == 0:
             await live.line.spawn(AgentSpawned(session_uuid=uuid4().hex))
-        await live.registry.reach_known(_chosen_models(live.line.shown))
+        await live.registry.reach_known(_named_models(live))
         body = trio.CancelScope()
         async with background(
             partial(_watch, live, body), live.run, live.snapshots.run, live.passivation.run
@@ -311,9 +311,10 @@ async def _watch(live: LiveSession, body: trio.CancelScope) -> None:
     body.cancel()
 
 
-def _chosen_models(state: SessionState) -> set[str]:
-    models = (chosen_model(actor) for actor in state.actors.values())
-    return {model for model in models if model is not None}
+def _named_models(live: LiveSession) -> set[str]:
+    """The models that agents have chosen, and the one that writes summaries."""
+    chosen = (chosen_model(actor) for actor in live.line.shown.actors.values())
+    return {name for name in (live.settings.compaction.model, *chosen) if name is not None}
 
 
 def chosen_model(actor: Actor) -> str | None:

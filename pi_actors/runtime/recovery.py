@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from pi_actors.actors.agent.messages import RecoverRun, ReleaseRun, RunEnded, RunGivenUp, RunRecovered
 from pi_actors.actors.agent.state import AgentState
-from pi_actors.actors.compaction.decider import Asking
+from pi_actors.actors.compaction.decider import Asking, Failed
 from pi_actors.actors.compaction.messages import RepeatAt
 from pi_actors.actors.custom.decider import CustomState
 from pi_actors.actors.custom.messages import RunStep
@@ -119,7 +119,7 @@ def _last_step(actor: Actor) -> Position:
             return last_step
         case CustomState(step=step) if step > actor.id:
             return step
-        case Asking(step=step):
+        case Asking(step=step) | Failed(asked=Asking(step=step)):
             return step
         case _:
             return 0

@@ -65,7 +65,7 @@ async def _request(shell: Shell, state: Asking) -> tuple[Model, ModelRequest, bo
 
 
 def _asked(state: Asking) -> str:
-    words = max(state.input.summary_tokens_max * 3 // 4, 20)
+    words = max(state.summary_tokens_max * 3 // 4, 20)
     pieces = [INSTRUCTIONS.format(words=words)]
     if state.input.instructions:
         pieces.append(f"Besides, the user asks of the summary: {state.input.instructions}")

@@ -19,6 +19,7 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     ToolResultSettled,
 )
+from pi_actors.actors.compaction.messages import SummaryRepeated, SummaryStarted
 from pi_actors.actors.generation.messages import RequestRepeated, RequestStarted
 from pi_actors.actors.tool.messages import ToolReconcileStarted, ToolStarted
 from pi_actors.core.decider import Quarantined
@@ -163,7 +164,14 @@ def nothing_starts_below_an_abort(log: Sequence[Recorded]) -> Iterator[str]:
                 stopping.add(each.actor)
             case WorkEnded():
                 stopping.discard(each.actor)
-            case RequestStarted() | RequestRepeated() | ToolStarted() | ToolReconcileStarted():
+            case (
+                RequestStarted()
+                | RequestRepeated()
+                | SummaryStarted()
+                | SummaryRepeated()
+                | ToolStarted()
+                | ToolReconcileStarted()
+            ):
                 if cancelled := stopping & set(_upwards(each.actor, parents)):
                     yield f"{each.topic} at {each.position} came below the aborted {sorted(cancelled)}"
             case _:

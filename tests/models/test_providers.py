@@ -316,6 +316,17 @@ def test_the_thinking_level_becomes_the_unified_setting() -> None:
     assert failed.value.kind == "fatal"
 
 
+def test_no_cache_is_asked_for_where_a_text_is_summarised() -> None:
+    """F132: it is sent once."""
+    model = ProviderModel("anthropic:claude-opus-4-6", api_key=KEY)
+    settings = {
+        purpose: model.request_settings(ModelRequest(messages=(), purpose=purpose))
+        for purpose in ("turn", "summary")
+    }
+    assert settings["turn"].get("cache") is True
+    assert "cache" not in settings["summary"]
+
+
 def test_the_session_id_is_the_cache_key_at_openai_and_goes_nowhere_else() -> None:
     request = ModelRequest(messages=(), session_id="session-1")
     at_openai = ProviderModel("openai:gpt-5.1", api_key=KEY)

@@ -223,8 +223,17 @@ async def test_usage_is_counted_at_four_characters_a_token_unless_it_is_stated()
 # Summaries.
 
 
-async def test_the_built_in_summary_counts_the_messages() -> None:
-    assert await said(ScriptedModel([]), summary_of("a", "b")) == "Summary of 2 messages."
+async def test_the_built_in_summary_says_how_long_the_text_was_and_how_it_ended() -> None:
+    said_of_two = await said(ScriptedModel([]), summary_of("a", "b"))
+    assert said_of_two == "Summary ef0790fb of 2 words, which ended: a b"
+
+
+async def test_built_in_summaries_of_different_texts_differ_and_of_the_same_text_are_the_same() -> None:
+    model = ScriptedModel([])
+    texts = ["one " * 500, "one " * 501, "two " + "one " * 499, ""]
+    assert len({await said(model, summary_of(text)) for text in texts}) == len(texts)
+    assert await said(model, summary_of("a")) == await said(ScriptedModel([]), summary_of("a"))
+    assert len(await said(model, summary_of("one " * 50_000))) < 200
 
 
 async def test_summaries_follow_one_another_as_they_appear_in_the_request() -> None:

@@ -58,10 +58,11 @@ def make_room(draft: Draft, request: OpenRequest, planned: int) -> bool:
     limits, load = _measured(state, model, draft.at, planned)
     if not settings.enabled or limits.blocking is None or limits.background is None:
         return False
-    if load.tokens <= limits.background or state.compactions:
+    if load.tokens <= limits.background or state.compactions or _summary_waits(state):
         return False
     must_wait = load.tokens > limits.blocking
-    cut = select_cut(state.entries, limits, load.scale)
+    beside = limits._replace(kept_max=limits.kept_max - planned)
+    cut = select_cut(state.entries, beside, load.scale)
     freed = 0 if cut is None else max(cut.tokens - limits.summary, 0)
     if freed == 0 or freed < settings.freed_min * load.tokens:
         if must_wait and not state.skipped:
@@ -81,8 +82,11 @@ def relieve_overflow(state: AgentState, command: RelieveOverflow, at: At) -> Dec
         return NOTHING
     refused = _measured(state, command.model, at)[1].tokens
     limits, load = _measured(state, command.model, at, too_large=refused)
-    cut = select_cut(state.entries, limits, load.scale) if at.settings.compaction.enabled else None
+    cut = select_cut(state.entries, limits, load.scale)
     if cut is None:
+        # Better a context that is hardly smaller than a run that ends for it.
+        cut = select_cut(state.entries, limits._replace(kept_max=refused), load.scale)
+    if cut is None or cut.tokens <= limits.summary or not at.settings.compaction.enabled:
         return Decision(messages=(Send(command.generation, NothingToCompact(overflow=command.error)),))
     draft = Draft(state, at)
     begun = _begun("overflow", command.model, limits, load, cut)
@@ -117,6 +121,11 @@ def compaction_ended(state: AgentState, ended: Ended) -> Decision:
     if ended.actor not in state.compactions:
         return NOTHING
     return Decision(events=(CompactionEnded(compaction=ended.actor),))
+
+
+def _summary_waits(state: AgentState) -> bool:
+    """Whether a summary is ready and stands in the inbox: the attempt that began with it was repeated."""
+    return any(item.entry.kind == "pi.compaction" for item in state.inbox)
 
 
 _INTRODUCTION = "The conversation before this point, summarised to save room:"

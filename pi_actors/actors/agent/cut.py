@@ -9,13 +9,16 @@ from pi_actors.core.settings import CompactionSettings
 
 SCALE_MAX: Final = 4.0
 
+INTRODUCTION_TOKENS: Final = 20
+"""What the words take that introduce a summary, at most."""
+
 
 class Limits(NamedTuple):
     """Sizes in tokens for one model. ``blocking`` and ``background`` are None where its window is unknown.
 
     A context above ``blocking`` is compacted before it is sent, one above ``background`` beside it.
-    ``keep``: about how much of the newest stays. ``kept_max``: more may not stay, so that it fits
-    together with a summary of ``summary`` and is below both limits.
+    ``keep``: about how much of the newest stays. ``kept_max``: more may not stay, instructions
+    included, so that it is below both limits together with a summary of ``summary``.
     """
 
     blocking: int | None
@@ -33,7 +36,7 @@ class Load(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """What a compaction summarises, and the first entry that stays."""
+    """What a compaction summarises, the first entry that stays, and how much goes from the context."""
 
     entries: tuple[EntryId, ...]
     keep_from: EntryId
@@ -52,7 +55,7 @@ def limits_of(window: int | None, settings: CompactionSettings, *, too_large: in
         blocking=blocking if window is not None else None,
         background=background if window is not None else None,
         keep=min(settings.keep_recent_tokens, room // 4),
-        kept_max=background - summary,
+        kept_max=background - summary - INTRODUCTION_TOKENS,
         summary=summary,
     )
 
@@ -81,38 +84,42 @@ def select_cut(entries: Sequence[EntryMeta], limits: Limits, scale: float = 1.0)
     A call is never separated from its results. What is cut off must hold something besides an
     earlier summary and instructions.
     """
-    kept = _kept_from(entries, scale)
+    in_force = next((entry for entry in reversed(entries) if entry.part == "instructions"), None)
+    kept = _kept_from(entries, in_force, scale)
     reached = next((at for at in reversed(range(len(entries))) if kept[at] >= limits.keep), None)
     if reached is None:
         return None
-    kept_max = limits.kept_max - _instructions(entries) * scale
+    # The limits speak of the provider's tokens; what the summary may take is our estimate of it.
+    kept_max = limits.kept_max - _tokens(in_force) * scale - limits.summary * (scale - 1)
     places = [at for at in _places(entries) if kept[at] <= kept_max]
     forward = [at for at in places if at >= reached]
     at = forward[0] if forward else (places[-1] if places else None)
     if at is None or not any(_contributes(entry) for entry in entries[:at]):
         return None
-    off = [entry for entry in entries[:at] if entry.sent and entry.part != "instructions"]
+    off = [entry for entry in entries[:at] if entry.sent and entry is not in_force]
     return Cut(
-        entries=tuple(entry.id for entry in off if entry.tokens),
+        entries=tuple(entry.id for entry in off if entry.tokens and entry.part != "instructions"),
         keep_from=entries[at].id,
         tokens=round(sum(entry.tokens for entry in off) * scale),
     )
 
 
-def _kept_from(entries: Sequence[EntryMeta], scale: float) -> list[float]:
-    """For each place how much of the conversation stays when it is the cut."""
+def _kept_from(entries: Sequence[EntryMeta], in_force: EntryMeta | None, scale: float) -> list[float]:
+    """For each place how much stays when it is the cut, besides the instructions in force.
+
+    Those stay in any case; earlier ones are as good as conversation: they go with what is cut off.
+    """
     kept: list[float] = []
     total = 0.0
     for entry in reversed(entries):
-        if _contributes(entry):
+        if entry.sent and not entry.heads and entry is not in_force:
             total += entry.tokens * scale
         kept.append(total)
     return kept[::-1]
 
 
-def _instructions(entries: Sequence[EntryMeta]) -> int:
-    """The size of the instructions in force, which stay in any case."""
-    return next((entry.tokens for entry in reversed(entries) if entry.part == "instructions"), 0)
+def _tokens(entry: EntryMeta | None) -> int:
+    return 0 if entry is None else entry.tokens
 
 
 def _places(entries: Sequence[EntryMeta]) -> list[int]:

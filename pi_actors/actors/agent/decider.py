@@ -201,7 +201,7 @@ def _open_request(state: AgentState, command: OpenRequest, at: At) -> Decision:
         pass_compaction(draft)
     text = _unsaid(draft.state, command.system)
     planned = 0 if text is None else text_tokens(text)
-    if not command.compacted and make_room(draft, command, planned):
+    if command.may_wait and make_room(draft, command, planned):
         return draft.decision()
     if text is not None:
         message = Message(role="system", parts=(Text(text=text),))

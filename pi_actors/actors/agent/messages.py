@@ -283,13 +283,15 @@ class ReleaseRun(msgspec.Struct, frozen=True, kw_only=True):
 class OpenRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A generation has prepared; ``system`` is the instructions its request needs in context.
 
-    ``compacted``: it has waited for a compaction, and is not to wait for another one.
+    ``compacted``: it comes from waiting for a compaction, so what came meanwhile goes with it.
+    ``may_wait``: it may wait for one; not twice in a turn.
     """
 
     generation: ActorId
     choices: Choices
     system: str | None
     compacted: bool = False
+    may_wait: bool = True
 
 
 class RelieveOverflow(msgspec.Struct, frozen=True, kw_only=True):

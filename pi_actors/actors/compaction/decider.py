@@ -49,7 +49,7 @@ from pi_actors.core.decider import (
 )
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.lifecycle import Outcome, WorkSpawned
-from pi_actors.core.tokens import capped
+from pi_actors.core.tokens import capped, text_tokens
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
@@ -64,7 +64,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True, tag="asking"):
     """The request for part ``part`` has no answer yet.
 
     ``request``: the event that made it due. ``so_far``: the summary of the parts before.
-    ``step``: where the newest of these was stored, 0 where there is none.
+    ``step``: where the newest of these, or of the retries, was stored; 0 where there is none.
     """
 
     id: ActorId
@@ -76,6 +76,13 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True, tag="asking"):
     part: int = 0
     so_far: str = ""
     step: Position = 0
+
+    @property
+    def summary_tokens_max(self) -> int:
+        """A longer summary is cut: it must fit into the context, and beside the next part into a request."""
+        part = self.pinned.input_tokens_max
+        wanted = self.input.summary_tokens_max
+        return wanted if part is None else min(wanted, max(part // 2, 1))
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
@@ -92,7 +99,7 @@ def decide(state: CompactionState, command: CompactionCommand, at: At) -> Decisi
     """What follows from *command*. Reports that no longer fit are no-ops."""
     match command, state:
         case BeginSummary(), Begun():
-            return _begin(state, at)
+            return NOTHING if at.marked else _begin(state, at)
         case ReceiveSummary(), Asking():
             return _receive(state, command, at)
         case FailSummary(), Asking():
@@ -127,8 +134,11 @@ def evolve(
 ) -> CompactionState | Quarantined:
     """The state after *event*."""
     match event, state:
-        case SummaryStarted(), Begun() | Asking(part=0):
-            return Asking(id=state.id, agent=state.agent, input=state.input, pinned=event, request=position)
+        case SummaryStarted(), Begun() | Asking():
+            step = state.step if isinstance(state, Asking) else 0
+            return Asking(
+                id=state.id, agent=state.agent, input=state.input, pinned=event, request=position, step=step
+            )
         case SummarySettled(), Asking():
             return msgspec.structs.replace(
                 state,
@@ -139,7 +149,7 @@ def evolve(
                 step=position,
             )
         case SummaryFailed(due_us=int() as due_us), Asking():
-            return Failed(asked=state, due_us=due_us)
+            return Failed(asked=msgspec.structs.replace(state, step=position), due_us=due_us)
         case SummaryFailed(), Asking():
             return state
         case SummaryRepeated(), Failed():
@@ -184,23 +194,25 @@ def _begin(state: Begun, at: At) -> Decision:
     if model is None or model not in at.catalog.models:
         detail = f"this process has no model {model!r} to write the summary"
         return Decision(finish=Outcome(status="failed", reason="no_model", detail=detail))
-    room = _room(at.catalog.windows.get(model), state.input.summary_tokens_max)
+    room = _room(at.catalog.windows.get(model), state.input)
     return Decision(events=(SummaryStarted(model=model, input_tokens_max=room),))
 
 
-def _room(window: int | None, summary_tokens_max: int) -> int | None:
+def _room(window: int | None, input: CompactionInput) -> int | None:
     """How much of a conversation fits into one request, beside the request itself and two summaries.
 
-    A quarter of the window is left free, because sizes are estimates; of a tiny window, half is used.
+    A quarter of the window is left free, because sizes are estimates. Of a small window three eighths
+    are used, and summaries are at most half as long.
     """
     if window is None:
         return None
-    return max(window * 3 // 4 - 2 * summary_tokens_max - _REQUEST_TOKENS, window // 2)
+    request = _REQUEST_TOKENS + text_tokens(input.instructions or "")
+    return max(window * 3 // 4 - 2 * input.summary_tokens_max - request, window * 3 // 8, 1)
 
 
 _REQUEST_TOKENS: Final = 500
-_SPLIT_TOKENS_MIN: Final = 1_000
-"""A request with less in it that does not fit is not made smaller; its model cannot summarise."""
+_SPLIT_TOKENS_MIN: Final = 500
+"""Parts are not made smaller than this; a model that cannot take them cannot summarise."""
 
 
 def _receive(state: Asking, command: ReceiveSummary, at: At) -> Decision:
@@ -219,7 +231,7 @@ def _receive(state: Asking, command: ReceiveSummary, at: At) -> Decision:
         part=command.part,
         last=command.last,
         model=state.pinned.model,
-        text="" if command.last else capped(command.text, state.input.summary_tokens_max),
+        text="" if command.last else capped(command.text, state.summary_tokens_max),
         provider=command.provider,
         provider_model=command.provider_model,
         usage=command.usage,
@@ -233,7 +245,7 @@ def _receive(state: Asking, command: ReceiveSummary, at: At) -> Decision:
         trigger=state.input.trigger,
         keep_from=state.input.keep_from,
         tokens=state.input.tokens,
-        text=capped(command.text, state.input.summary_tokens_max),
+        text=capped(command.text, state.summary_tokens_max),
     )
     return Decision(events=(settled,), messages=(Send(state.agent, place),))
 
@@ -260,8 +272,9 @@ def _fail(state: Asking, command: FailSummary, at: At) -> Decision:
         return Decision(events=(failed,))
     if at.marked:
         return Decision(events=(failed,), finish=Outcome(status="aborted"))
-    if command.kind == "overflow" and state.part == 0 and command.sent_tokens > _SPLIT_TOKENS_MIN:
-        less = SummaryStarted(model=state.pinned.model, input_tokens_max=command.sent_tokens // 2)
+    half = min(command.sent_tokens, state.pinned.input_tokens_max or command.sent_tokens) // 2
+    if command.kind == "overflow" and half >= _SPLIT_TOKENS_MIN:
+        less = SummaryStarted(model=state.pinned.model, input_tokens_max=half)
         return Decision(events=(failed, less))
     outcome = Outcome(status="failed", reason="model_error", detail=command.error)
     return Decision(events=(failed,), finish=outcome)

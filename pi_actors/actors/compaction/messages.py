@@ -40,6 +40,8 @@ class CompactionInput(msgspec.Struct, frozen=True, kw_only=True, array_like=True
 class SummaryStarted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The model is about to be asked for the first part, with exactly this.
 
+    A second one begins anew with smaller parts, where a part was refused as too large.
+
     ``input_tokens_max``: how much one request may carry, None where the model's window is unknown;
     more is summarised part by part, each with the summary so far.
     """

@@ -124,7 +124,8 @@ def _open(state: GenerationState, choices: Choices, instructions: str | None, at
         generation=state.id,
         choices=choices,
         system=instructions or None,
-        compacted=state.relief.waited,
+        compacted=isinstance(state, Preparing) and state.relief.waited,
+        may_wait=not state.relief.waited,
     )
     return Decision(messages=(Send(state.agent, opening),))
 
