@@ -8,13 +8,17 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from benchmarks import commits, imports, opening, recoveries, tree, turn, viewers
+from benchmarks import commits, conversation, imports, opening, recoveries, tree, turn, viewers
 from benchmarks.report import Options, Report, as_text
 
 Measure: TypeAlias = Callable[[Options], Report]
 
 BENCHMARKS: Final[dict[str, tuple[Measure, str]]] = {
     "commits": (commits.measure, "commits per second by number of concurrent agents, beside the floor"),
+    "conversation": (
+        conversation.measure,
+        "bytes of a turn early and late in a long conversation through a small window",
+    ),
     "recoveries": (
         recoveries.measure,
         "from opening to every agent answered after kill -9, beside the floor",

@@ -235,7 +235,9 @@ class LiveSession:
 
     def _follow(self, commit: Commit, state: SessionState) -> None:
         if self.found:
-            self.found.follow(commit, state)
+            for agent in self.found.follow(commit, state):
+                # Taken up by whichever errand had waited long enough; the others have waited for this.
+                self.errands.refresh([actor.id for actor in below(state, agent)])
             self._take_up_ready(each.actor for each in commit)
 
     async def _take_up(self, agent: ActorId) -> None:

@@ -34,11 +34,19 @@ class FoundRuns:
         """Whether a found run still waits to be taken up."""
         return bool(self._agents)
 
-    def follow(self, commit: Commit, _: SessionState) -> None:
-        """A found run is past once it is taken up, or has ended without that, such as an aborted one."""
-        for each in commit:
-            if isinstance(each.event, RunEnded | RunRecovered | RunGivenUp):
-                self.taken_up(each.actor)
+    def follow(self, commit: Commit, _: SessionState) -> list[ActorId]:
+        """A found run is past once it is taken up, or has ended without that, such as an aborted one.
+
+        Returns the agents of which that is true since *commit*: all their work may start now.
+        """
+        past = [
+            each.actor
+            for each in commit
+            if isinstance(each.event, RunEnded | RunRecovered | RunGivenUp) and each.actor in self._agents
+        ]
+        for agent in past:
+            self.taken_up(agent)
+        return past
 
     def taken_up(self, agent: ActorId) -> None:
         """What taking up the run of *agent* led to is stored: its work may start."""

@@ -41,6 +41,9 @@ from projections import replay
 SEEDS = int(os.environ.get("CRASH_SEEDS", "100"))
 INPUTS = 3
 CRASHES_MAX = 4
+SMALL_WINDOW = 400
+"""In every other seed agents compact their contexts again and again."""
+
 HANG_S = 3_600
 """Virtual seconds that no session takes: it would wait for something that never comes."""
 
@@ -84,7 +87,10 @@ async def work(
     store: Store, *, seed: int, chance: random.Random, clock: TrioClock, file: EffectsFile
 ) -> None:
     """Hand over inputs, disturb the session, wait for all of them."""
-    model = ScriptedModel(partial(_script, seed), chunk_ms=chance.choice((0, 30, 300)))
+    window = SMALL_WINDOW if seed % 2 else 200_000
+    model = ScriptedModel(
+        partial(_script, seed), chunk_ms=chance.choice((0, 30, 300)), context_window=window
+    )
 
     async def pause(ctx: ToolContext) -> None:
         ctx.output("working\n" * chance.randint(0, 2))
