@@ -1,4 +1,4 @@
-"""A long conversation through a small window: does its log grow with what is said, and no faster?"""
+"""A long conversation through a small window: its log grows with what is said, and no faster."""
 
 import time
 from pathlib import Path
@@ -85,6 +85,7 @@ def measure(options: Options) -> Report:
     for _ in range(sizes.rounds):
         with TemporaryDirectory(dir=options.folder) as made:
             samples.append(sampled(Path(made, "store.db"), sizes))
+    growth = f"bytes a turn at turn {sizes.late} over those at turn {sizes.early}"
     early, late = f"bytes a turn up to turn {sizes.early}", f"bytes a turn up to turn {sizes.late}"
     case = Case(
         name=f"{sizes.late} turns",
@@ -104,14 +105,10 @@ def measure(options: Options) -> Report:
         machine=facts,
         cases=(case,),
         criteria=(
-            at_most(f"bytes a turn at turn {sizes.late} over those at {sizes.early}", _growth(case), GROWTH_MAX),
+            at_most(growth, case.series["growth"].median, GROWTH_MAX),
             at_most("the largest request", case.series["largest request"].median, WINDOW),
         ),
     )
-
-
-def _growth(case: Case) -> float:
-    return case.series["growth"].median
 
 
 def sampled(store: Path, sizes: Sizes) -> Sample:

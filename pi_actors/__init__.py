@@ -37,7 +37,7 @@ from pi_actors.core.errors import (
 )
 from pi_actors.core.lifecycle import Outcome
 from pi_actors.core.messages import Blob, Diagnostic, Entry, Message, Text, Usage, user_message
-from pi_actors.core.settings import RetrySettings, Settings
+from pi_actors.core.settings import CompactionSettings, RetrySettings, Settings
 from pi_actors.runtime.clock import Clock, SystemClock
 from pi_actors.runtime.registry import PromptContext
 from pi_actors.runtime.work import ActorKind, Done, Failed, Next, Work
@@ -68,6 +68,7 @@ __all__ = [
     "Blob",
     "Clock",
     "CommandRefused",
+    "CompactionSettings",
     "Diagnostic",
     "Done",
     "Entry",

@@ -14,6 +14,7 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 PRINTED = [
     "It has five words.\n",
     "Done.\nsent to ada@example.org\n",
+    "completed ['pi.compaction', 'pi.assistant', 'pi.user', 'pi.assistant']\n",
     "completed paid None 4\nfailed None a card was declined 4\n",
 ]
 

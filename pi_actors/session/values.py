@@ -30,7 +30,10 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer. ``usage``: of every response from the input to the answer, failed ones included."""
+    """An answer. ``usage``: of every response from the input to the answer, failed ones included.
+
+    Summaries that were written for it are counted by ``agent.usage()``.
+    """
 
     entry: Entry
     usage: Usage

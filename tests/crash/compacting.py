@@ -16,8 +16,7 @@ from typing import Final, Literal, cast
 
 import trio
 
-from pi_actors import RetrySettings, Settings, Settled, Store, open_session, open_store
-from pi_actors.core.settings import CompactionSettings
+from pi_actors import CompactionSettings, RetrySettings, Settings, Settled, Store, open_session, open_store
 from pi_actors.models import Emit, ModelRequest, ModelResponse, ScriptedModel, call, fail, overflow, reply
 from pi_actors.models.plays import Item
 from pi_actors.storage.log import Log

@@ -88,9 +88,7 @@ async def work(
 ) -> None:
     """Hand over inputs, disturb the session, wait for all of them."""
     window = SMALL_WINDOW if seed % 2 else 200_000
-    model = ScriptedModel(
-        partial(_script, seed), chunk_ms=chance.choice((0, 30, 300)), context_window=window
-    )
+    model = ScriptedModel(partial(_script, seed), chunk_ms=chance.choice((0, 30, 300)), context_window=window)
 
     async def pause(ctx: ToolContext) -> None:
         ctx.output("working\n" * chance.randint(0, 2))

@@ -7,6 +7,7 @@ from pi_actors.actors.agent.messages import RunEnded, RunRecovered, RunStarted, 
 from pi_actors.actors.generation.messages import KIND as GENERATION
 from pi_actors.actors.generation.messages import (
     CallSpec,
+    CompactionAwaited,
     Delta,
     PartialStreamed,
     RequestRepeated,
@@ -83,6 +84,16 @@ def test_the_end_of_another_run_changes_nothing() -> None:
 
 def test_a_generation_that_prepares_has_no_attempt() -> None:
     story, generation = asked()
+    assert story.document("pi.live")["generation"] == preparing(generation)
+
+
+def test_a_retry_that_waits_for_a_compaction_is_no_retry_any_more() -> None:
+    story, generation = asked()
+    story.request(generation)
+    story.commit((generation, RetryScheduled(attempt=2, due_us=1, error="overloaded")))
+    assert story.document("pi.live")["retry"] is not None
+    story.commit((generation, CompactionAwaited(compaction=9)))
+    assert story.document("pi.live")["retry"] is None
     assert story.document("pi.live")["generation"] == preparing(generation)
 
 

@@ -6,11 +6,20 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from pi_actors import CommandRefused, Entry, Session, Settings, Unanswered, open_session, tool
+from pi_actors import (
+    CommandRefused,
+    CompactionSettings,
+    Entry,
+    RetrySettings,
+    Session,
+    Settings,
+    Unanswered,
+    open_session,
+    tool,
+)
 from pi_actors.actors.agent.messages import CompactionSkipped
 from pi_actors.actors.compaction.messages import SummaryFailed, SummarySettled
 from pi_actors.core.lifecycle import Outcome
-from pi_actors.core.settings import CompactionSettings, RetrySettings
 from pi_actors.core.text import Json
 from pi_actors.models import ModelRequest, call, cut, fail, overflow, reply
 from pi_actors.models.plays import Item, Script

@@ -43,9 +43,7 @@ async def test_it_stays_answerable_every_request_fits_and_the_log_grows_linearly
         positions = await _talk(session)
         rows = session.live.store.log.read(session.id, after=0, through=session.position, limit=100_000)
         size = [len(row.state) for row in rows]
-        early, late = (
-            sum(size[positions[end - SPAN] : positions[end]]) / SPAN for end in (EARLY, LATE)
-        )
+        early, late = (sum(size[positions[end - SPAN] : positions[end]]) / SPAN for end in (EARLY, LATE))
         assert late <= 1.2 * early
         assert max(tokens_of(request) for request in model.requests) <= WINDOW
         assert len(model.summaries) < TURNS / 2
