@@ -2,7 +2,10 @@
 
 import msgspec
 import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
 
+from pi_actors.actors.agent.cut import limits_of, load_of
 from pi_actors.actors.agent.messages import (
     AbortAgent,
     Compact,
@@ -124,7 +127,8 @@ def summarised(session: GivenSession, compaction: ActorId, text: str = "They tal
 def prepared(session: GivenSession) -> GivenSession:
     """The generation has computed its instructions once more."""
     return session.when(
-        generation(session), Prepared(choices=root(session).choices, instructions=None)
+        generation(session),
+        Prepared(choices=root(session).choices, instructions=root(session).choices.instructions),
     ).done()
 
 
@@ -265,6 +269,32 @@ def test_planned_instructions_count_before_they_are_appended() -> None:
     assert kinds[-1] == "pi.system"
 
 
+@for_all(
+    st.lists(st.integers(2, 1_600), min_size=3, max_size=8),
+    st.integers(0, 900),
+    st.sampled_from([0, 500, 16_384]),
+    st.booleans(),
+)
+def test_the_context_after_a_compaction_fits_by_construction(
+    turns: list[int], instructions: int, margin: int, changing: bool
+) -> None:
+    """However long the summary is, and the instructions that are said with it, none must follow at once."""
+    settings = Settings(compaction=CompactionSettings(background_tokens=margin))
+    session = session_with(settings=settings)
+    for number, tokens in enumerate(turns):
+        if changing or number == 0:
+            choices = Choices(instructions=f"{number:04}{words(instructions)}")
+            session = session.when(ROOT, Configure(choices=choices)).done()
+        session = session.when(ROOT, ask(tokens)).done()
+        if compactions(session) and trigger(session) == "blocking":
+            session = prepared(summarised(session, compactions(session)[0], words(9_000)))
+            size = load_of(root(session).entries, root(session).counted, 0).tokens
+            assert size <= (limits_of(WINDOW, settings.compaction).background or 0)
+        for each in compactions(session):
+            session = session.when(each, Mark()).done().when(each, Abort()).done()
+        session = session.when(generation(session), answer(5)).done()
+
+
 def test_a_window_nobody_knows_has_no_thresholds() -> None:
     catalog = msgspec.structs.replace(CATALOG, windows={})
     session = session_with(10_000, 10_000, catalog=catalog).when(ROOT, ask(60_000)).done()
@@ -356,11 +386,14 @@ def test_each_turn_may_be_refused_once() -> None:
     assert trigger(session) == "overflow"
 
 
-@pytest.mark.parametrize("why", ["no cut", "switched off"])
+@pytest.mark.parametrize("why", ["no cut", "hardly anything to leave out", "switched off"])
 def test_where_a_compaction_cannot_help_the_run_ends_with_the_providers_words(why: str) -> None:
     """C59."""
     if why == "no cut":
         session = session_with().when(ROOT, ask(100)).done()
+        session = session.when(generation(session), TOO_LARGE).done()
+    elif why == "hardly anything to leave out":
+        session = session_with(20).when(ROOT, ask(2_000)).done()
         session = session.when(generation(session), TOO_LARGE).done()
     else:
         session = overflowed(Settings(compaction=CompactionSettings(enabled=False)))

@@ -132,6 +132,14 @@ def test_the_instructions_in_force_are_no_conversation_that_could_be_kept() -> N
     assert select_cut(entries, KEEP_20_000) is None
 
 
+def test_a_summary_counts_as_the_provider_counts() -> None:
+    """At twice our estimate 500 of 2,500 tokens are the summary's, and 20 are for what introduces it."""
+    limits = limits_of(4_000, CompactionSettings())
+    entries = [meta(1, "user", 400), meta(2, "assistant", 400)]
+    assert select_cut([*entries, meta(3, "user", 990)], limits, 2.0) is not None
+    assert select_cut([*entries, meta(3, "user", 991)], limits, 2.0) is None
+
+
 # Sizes.
 
 

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from pi_actors.actors.agent.messages import PlaceInbox, RunReleased, Submit
+from pi_actors.actors.compaction.messages import CompactionInput, SummaryStarted
 from pi_actors.actors.generation.messages import CheckedCall, ReceiveResponse
 from pi_actors.actors.tool.messages import SettleTool, StartTool, ToolReconcileStarted, ToolStarted
 from pi_actors.core.catalog import Catalog, ToolFacts
-from pi_actors.core.decider import Abort, Event, Mark
+from pi_actors.core.decider import Abort, Event, Mark, SpawnWork
 from pi_actors.core.ids import ROOT, ActorId
 from pi_actors.core.messages import Call, Text, user_message
 from pi_actors.core.record import Recorded
@@ -36,6 +37,12 @@ CATALOG = Catalog(
     models=frozenset({"m"}),
     default_model="m",
     default_tools=("push", "look"),
+)
+ASK_FOR_SUMMARY = SpawnWork(
+    name="",
+    kind="pi.compaction",
+    version=1,
+    input=msgspec.msgpack.encode(CompactionInput(trigger="manual", entries=(2,))),
 )
 
 
@@ -222,4 +229,13 @@ def test_what_starts_below_an_abort_mark_is_noticed_until_the_aborted_actor_has_
         session = session.when(id, Abort()).done()
     session = session.when(ROOT, PlaceInbox()).done()
     assert session.log[-1].topic == "RequestStarted"
+    assert list(nothing_starts_below_an_abort(session.log)) == []
+
+
+def test_a_summary_that_is_asked_for_below_an_abort_is_noticed() -> None:
+    session = given_session(catalog=CATALOG).when(ROOT, ASK_FOR_SUMMARY).done()
+    compaction = session.newest("pi.compaction").id
+    session = session.when(compaction, Mark()).done()
+    asked = appended(compaction, SummaryStarted(model="m"), log=session.log)
+    assert [line for line in nothing_starts_below_an_abort(asked) if "below the aborted" in line]
     assert list(nothing_starts_below_an_abort(session.log)) == []
