@@ -146,6 +146,7 @@ def test_a_topic_of_a_newer_version_is_told_with_its_position(folder: Path, fini
     shutil.copy(finished_store, store)
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("UPDATE stored_events SET topic = 'RunStarted.9' WHERE topic = 'RunStarted'")
+        connection.execute("DELETE FROM snapshots")  # with one, nobody needs to read the row
         connection.commit()
     # A topic that was merely renamed fails the row's checksum, which covers it.
     done = pi_actors("run", "x", "--model", "demo", "--store", store, cwd=folder)
