@@ -88,7 +88,7 @@ def encode_row(session: SessionId, recorded: Recorded, topics: Topics) -> Row:
     Raises:
         InvalidValue: the event cannot be stored, or could not be read back as what it is.
     """
-    topic, event = recorded.topic, recorded.event
+    position, topic, event = recorded.position, recorded.topic, recorded.event
     try:
         packed = _encode(
             (
@@ -111,8 +111,8 @@ def encode_row(session: SessionId, recorded: Recorded, topics: Topics) -> Row:
     if len(packed) > ROW_BYTES_MAX:
         raise _refused(topic, f"it takes {len(packed)} bytes, more than {ROW_BYTES_MAX}; store it elsewhere")
     covered = packed[:-_CHECKSUM_BYTES]
-    checksum = crc32(covered, crc32(f"{session}\0{recorded.position}\0{topic}\0".encode()))
-    return Row(recorded.position, topic, covered + checksum.to_bytes(_CHECKSUM_BYTES, "big"))
+    checksum = crc32(covered, crc32(f"{session}\0{position}\0{topic}\0".encode()))
+    return Row(position, topic, covered + checksum.to_bytes(_CHECKSUM_BYTES, "big"))
 
 
 def decode_row(session: SessionId, row: Row, topics: Topics) -> Recorded:
@@ -122,7 +122,7 @@ def decode_row(session: SessionId, row: Row, topics: Topics) -> Recorded:
         LogCorrupt: the row fails its checksum, or is not what its topic says.
         LogTooNew: the row is whole and of a newer major format.
     """
-    position, topic, state = row
+    position, topic, state = row.position, row.topic, row.state
     checksum = crc32(state[:-_CHECKSUM_BYTES], crc32(f"{session}\0{position}\0{topic}\0".encode()))
     if state[-_CHECKSUM_BYTES:] != checksum.to_bytes(_CHECKSUM_BYTES, "big"):
         raise LogCorrupt(session, position, f"the checksum of the {topic!r} row is wrong")

@@ -32,7 +32,7 @@ REQUEST_KINDS: Final[dict[str, RequestKind]] = {
 }
 
 
-class Row(NamedTuple):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """One event as stored: its position, its topic and the packed rest."""
 
     position: Position

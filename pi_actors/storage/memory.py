@@ -76,7 +76,7 @@ class MemoryLog:
         if problem := found.conflict(batch.index):
             return conflicting(batch, problem)
         try:
-            self.recorder.insert_events([StoredEvent(batch.session, *row) for row in batch.rows])
+            self.recorder.insert_events([_stored(batch.session, row) for row in batch.rows])
         except IntegrityError as error:
             return conflicting(batch, str(error))
         found.head = replace(found.head, position=last, live=batch.live, updated_us=batch.at_us)
@@ -170,6 +170,10 @@ class MemoryLog:
             if self._closed:
                 raise StoreError(f"{NAME} is closed; what was in it is gone")
             yield
+
+
+def _stored(session: SessionId, row: Row) -> StoredEvent:
+    return StoredEvent(session, row.position, row.topic, row.state)
 
 
 class PositionedRecorder(POPOApplicationRecorder):

@@ -8,7 +8,9 @@ not fit, that is undone and each batch is tried by itself, in a savepoint of its
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
+
+import msgspec
 
 from pi_actors.core.errors import Fenced
 from pi_actors.core.ids import Position, SessionId
@@ -21,16 +23,16 @@ from pi_actors.storage.sqlite_heads import head_of
 Value: TypeAlias = int | str | bytes
 
 
-class Step(NamedTuple):
+class Step(msgspec.Struct, gc=False):
     """How far one session's head moves: by one batch, or by several that follow each other."""
 
     number: int
     epoch: int
     after: Position
     last: Position
-    live: bool
-    updated_us: int
-    added_bytes: int
+    live: bool = False
+    updated_us: int = 0
+    added_bytes: int = 0
 
 
 def append_all(cursor: sqlite3.Cursor, batches: Sequence[Batch], numbers: dict[SessionId, int]) -> bool:
@@ -42,8 +44,8 @@ def append_all(cursor: sqlite3.Cursor, batches: Sequence[Batch], numbers: dict[S
     if steps is None:
         return False
     try:
-        moved = _many(cursor, _MOVE_HEADS, [value for step in steps for value in step])
-        if moved < len(steps):
+        moves = [value for step in steps for value in msgspec.structs.astuple(step)]
+        if _many(cursor, _MOVE_HEADS, moves) < len(steps):
             return False
         _insert(cursor, batches, numbers)
     except sqlite3.IntegrityError as error:
@@ -96,27 +98,24 @@ def _steps(batches: Sequence[Batch], numbers: dict[SessionId, int]) -> list[Step
         number = numbers.get(batch.session)
         if number is None:
             return None
-        before = steps.get(number)
-        if before is not None and (before.epoch, before.last) != (batch.epoch, batch.after):
+        step = steps.get(number)
+        if step is None:
+            step = steps[number] = Step(number, batch.epoch, batch.after, batch.after)
+        elif (step.epoch, step.last) != (batch.epoch, batch.after):
             return None
-        steps[number] = Step(
-            number,
-            batch.epoch,
-            batch.after if before is None else before.after,
-            last_position(batch),
-            batch.live,
-            batch.at_us,
-            sum([len(row[2]) for row in batch.rows]) + (0 if before is None else before.added_bytes),
-        )
+        step.last, step.live, step.updated_us = last_position(batch), batch.live, batch.at_us
+        for row in batch.rows:
+            step.added_bytes += len(row.state)
     return list(steps.values())
 
 
 def _insert(cursor: sqlite3.Cursor, batches: Sequence[Batch], numbers: dict[SessionId, int]) -> None:
-    rows: list[Value] = []
-    for batch in batches:
-        session = batch.session
-        for position, topic, state in batch.rows:
-            rows += (session, position, topic, state)
+    rows: list[Value] = [
+        value
+        for batch in batches
+        for row in batch.rows
+        for value in (batch.session, row.position, row.topic, row.state)
+    ]
     _many(cursor, _INSERT_ROWS, rows)
     _insert_index(cursor, [(numbers[batch.session], batch.index) for batch in batches])
 
@@ -169,7 +168,9 @@ _MOVE_HEADS: Final = _Bulk(
     ") AS step WHERE sessions.number=step.column1 AND sessions.epoch=step.column2"
     " AND sessions.position=step.column3",
 )
-_INSERT_ROWS: Final = _Bulk("INSERT INTO stored_events", 4)
-_INSERT_REQUESTS: Final = _Bulk("INSERT INTO request_ids", 5)
-_INSERT_SETTLED: Final = _Bulk("INSERT INTO settled_ids", 3)
-_INSERT_ENTRIES: Final = _Bulk("INSERT INTO agent_entries", 3)
+# OR FAIL leaves the rows before a conflict in place, and so need not keep a copy of every page that
+# the statement changes; whoever meets a conflict undoes the transaction or the savepoint.
+_INSERT_ROWS: Final = _Bulk("INSERT OR FAIL INTO stored_events", 4)
+_INSERT_REQUESTS: Final = _Bulk("INSERT OR FAIL INTO request_ids", 5)
+_INSERT_SETTLED: Final = _Bulk("INSERT OR FAIL INTO settled_ids", 3)
+_INSERT_ENTRIES: Final = _Bulk("INSERT OR FAIL INTO agent_entries", 3)

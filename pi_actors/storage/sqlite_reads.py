@@ -140,7 +140,7 @@ def _fetched(cursor: sqlite3.Cursor) -> list[Row]:
     rows: list[Row] = []
     size = 0
     while size < PAGE_BYTES and (some := cursor.fetchmany(_ROWS_AT_ONCE)):
-        rows += map(Row._make, some)
+        rows += [Row(*columns) for columns in some]
         size += sum(len(state) for _, _, state in some)
     return rows
 

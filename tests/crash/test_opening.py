@@ -117,7 +117,7 @@ def of_a_newer_format(row: Row) -> Row:
     """*row* as a whole row of the next major format."""
     covered = bytes((row.state[0], FORMAT + 1)) + row.state[2:-4]
     checksum = crc32(covered, crc32(f"main\0{row.position}\0{row.topic}\0".encode()))
-    return row._replace(state=covered + checksum.to_bytes(4, "big"))
+    return msgspec.structs.replace(row, state=covered + checksum.to_bytes(4, "big"))
 
 
 async def at_rest() -> MemoryLog:
@@ -159,7 +159,7 @@ async def test_a_flipped_byte_is_reported_with_its_position_and_nothing_is_opene
     last = row(log, FutureFelt(how="well"))
     flipped = bytearray(last.state)
     flipped[7] ^= 1
-    put(log, last._replace(state=bytes(flipped)))
+    put(log, msgspec.structs.replace(last, state=bytes(flipped)))
     with pytest.raises(LogCorrupt, match=f"is damaged at position {last.position}") as raised:
         async with reopened(log, []):
             pass

@@ -95,7 +95,7 @@ def test_a_tail_is_judged_as_a_whole_log_is() -> None:
     log = golden()
     save(log, *snapshot_of(commits(log)[-1][1]))
     whole = row(log, FutureFelt(how="fine"), display=True)
-    put(log, whole._replace(state=whole.state[:-1] + bytes((whole.state[-1] ^ 1,))))
+    put(log, msgspec.structs.replace(whole, state=whole.state[:-1] + bytes((whole.state[-1] ^ 1,))))
     with pytest.raises(LogCorrupt, match=f"is damaged at position {head(log).position}"):
         fold_log(head(log), kept(log))
 

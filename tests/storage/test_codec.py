@@ -65,7 +65,7 @@ def test_a_flipped_bit_anywhere_in_a_row_is_told_with_its_position() -> None:
         state = bytearray(row.state)
         state[place // 8] ^= 1 << place % 8
         with pytest.raises(LogCorrupt, match=r"session 'main' is damaged at position 7: the checksum"):
-            decode_row("main", row._replace(state=bytes(state)), TOPICS)
+            decode_row("main", msgspec.structs.replace(row, state=bytes(state)), TOPICS)
 
 
 @given(st.binary(max_size=40))
@@ -78,8 +78,8 @@ def test_a_row_moved_to_another_session_position_or_topic_is_told_as_damage() ->
     row = encode_row("main", recorded(7), TOPICS)
     for session, moved in (
         ("other", row),
-        ("main", row._replace(position=8)),
-        ("main", row._replace(topic="Shown")),
+        ("main", msgspec.structs.replace(row, position=8)),
+        ("main", msgspec.structs.replace(row, topic="Shown")),
     ):
         with pytest.raises(LogCorrupt):
             decode_row(session, moved, TOPICS)
@@ -249,7 +249,8 @@ def test_a_commit_whose_end_was_scavenged_is_published_on_seeing_a_later_one() -
 
 def test_damage_in_mid_stream_is_met_after_what_is_before_it() -> None:
     rows = [*commit("main", 0), *commit("main", 1)]
-    events = decode_rows("main", [rows[0], rows[1]._replace(state=rows[1].state[:-1] + b"?")], TOPICS)
+    damaged = msgspec.structs.replace(rows[1], state=rows[1].state[:-1] + b"?")
+    events = decode_rows("main", [rows[0], damaged], TOPICS)
     assert next(events).position == 1
     with pytest.raises(LogCorrupt):
         next(events)
