@@ -144,7 +144,7 @@ class LongLog:
             epoch=self._epoch,
             after=self.position,
             rows=[encode_row(SESSION, event, TOPICS) for event in events],
-            index=index_of((each.position, each.actor, each.event) for each in events),
+            index=index_of(events),
             live=settled.state.busy_agents > 0,
             at_us=GIVEN.now_us,
         )

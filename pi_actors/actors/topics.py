@@ -26,7 +26,7 @@ from pi_actors.core import lifecycle
 from pi_actors.core.decider import Event
 from pi_actors.core.ids import NOBODY, ActorId, Position
 from pi_actors.core.lifecycle import AgentSpawned, WorkEnded
-from pi_actors.core.record import IndexRows
+from pi_actors.core.record import IndexRows, Recorded
 
 KERNEL: Final[dict[str, type[Event]]] = {
     "WorkSpawned": lifecycle.WorkSpawned,
@@ -49,12 +49,11 @@ ALL: Final[dict[str, type[Event]]] = {
 PROGRESS: Final = frozenset({"PartialStreamed", "ToolOutputStreamed", "ToolDetailsReported"})
 """Topics whose events are superseded by what settles them."""
 
+ENTRIES: Final = frozenset({EntryAppended, ResponseSettled, ToolResultSettled})
+"""The types of the events that are an entry of the transcript."""
 
-_INDEXED: Final = frozenset(
+_INDEXED_BESIDES: Final = frozenset(
     {
-        EntryAppended,
-        ResponseSettled,
-        ToolResultSettled,
         SubmissionPlaced,
         SubmissionQueued,
         SubmissionSettled,
@@ -66,17 +65,18 @@ _INDEXED: Final = frozenset(
 )
 
 
-def index_of(events: Iterable[tuple[Position, ActorId, Event]]) -> IndexRows:
-    """The index rows of these (position, actor, event)."""
+def index_of(events: Iterable[Recorded]) -> IndexRows:
+    """The index rows of these events."""
     requests: list[tuple[ActorId, str, Position, str]] = []
     settled: list[tuple[Position, Position]] = []
     entries: list[tuple[ActorId, Position]] = []
-    for position, actor, event in events:
-        if type(event) not in _INDEXED:
+    for recorded in events:
+        event, position, actor = recorded.event, recorded.position, recorded.actor
+        if type(event) in ENTRIES:
+            entries.append((actor, position))
+        if type(event) not in _INDEXED_BESIDES:
             continue
         match event:
-            case EntryAppended() | ResponseSettled() | ToolResultSettled():
-                entries.append((actor, position))
             case SubmissionPlaced():
                 if event.mode == "write" and event.submission:
                     settled.append((event.submission, position))
@@ -101,4 +101,4 @@ def index_of(events: Iterable[tuple[Position, ActorId, Event]]) -> IndexRows:
                     requests.append((actor, event.request_id, event.compaction, "compaction"))
             case _:
                 pass
-    return IndexRows(requests=tuple(requests), settled=tuple(settled), entries=tuple(entries))
+    return IndexRows(requests=requests, settled=settled, entries=entries)

@@ -11,7 +11,7 @@ Everything here is pure: the caller stores the result, or forgets it.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -40,7 +40,7 @@ from pi_actors.core.settings import Settings
 from pi_actors.core.state import Actor, Kinds, SessionState, kind_of
 
 
-class Settled(NamedTuple):
+class Settled(msgspec.Struct, frozen=True, gc=False):
     """A cascade at rest. ``reply`` is the addressed actor's answer to the caller, if it gave one."""
 
     state: SessionState
@@ -133,9 +133,9 @@ class _Cascade:
         actor = self.ledger.session.actors.get(step.to)
         if actor is None or actor.ended:
             return
-        if isinstance(step.command, Mark):
+        if type(step.command) is Mark:
             self._mark(actor, step)
-        elif isinstance(actor.state, Passive):
+        elif type(actor.state) is Passive:
             self._deliver_to_passive(actor, step)
         elif actor.held is None and not self._answered_by_kernel(actor, step):
             self._carry_out(actor, self._decide(actor, step), step)
@@ -149,6 +149,8 @@ class _Cascade:
     def _answered_by_kernel(self, actor: Actor, step: Delivery) -> bool:
         """Faults, missing code, broken actors, and what every actor's code may ask for."""
         command = step.command
+        if type(command) not in _TO_KERNEL and type(actor.state) is not Quarantined and not self.faulted:
+            return False
         if step.to in self.faulted and not actor.is_agent:
             outcome = Outcome(status="faulted", detail=self.faulted[step.to])
             self.ledger.finish(actor.id, outcome, step.cause)
@@ -203,8 +205,8 @@ class _Cascade:
     def _carry_out(self, actor: Actor, decision: Decision, step: Delivery) -> None:
         cause = step.cause
         try:
-            for event in decision.events:
-                cause = self.ledger.record(actor, event, step.cause)
+            if decision.events:
+                cause = self.ledger.record(actor.id, decision.events, step.cause)
             if decision.finish is not None and any(_is_birth_below(actor, each) for each in decision.events):
                 raise KernelRuleBroken("it gave itself new work and finished, both at once")
         except KernelRuleBroken as broken:
@@ -218,6 +220,10 @@ class _Cascade:
             steps.append(Delivery(message.to, message.command, cause, addressed=False))
         if decision.finish is not None:
             steps.append(Finish(actor.id, decision.finish, cause))
+
+
+_TO_KERNEL: Final = frozenset({Fault, Orphan, WriteMemo, SpawnWork, SpawnAgent})
+"""Commands that the kernel answers, whoever they are addressed to."""
 
 
 def _is_birth_below(actor: Actor, event: Event) -> bool:

@@ -6,7 +6,6 @@ an abort flows down in the same commit and never up, nobody waits in a circle.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -36,11 +35,11 @@ from pi_actors.core.lifecycle import (
     WorkEnded,
     WorkSpawned,
 )
-from pi_actors.core.state import Actor, Kinds, SessionState, Waiting, evolve
+from pi_actors.core.state import KERNEL_EVENTS, Actor, Kinds, SessionState, Waiting, evolve, evolve_own
 from pi_actors.core.tree import above, below, is_cancelled, would_wait_in_a_circle
 
 
-class Drafted(NamedTuple):
+class Drafted(msgspec.Struct, frozen=True, gc=False):
     """An event of the commit: its place, whom it changes, what caused it."""
 
     position: Position
@@ -49,7 +48,7 @@ class Drafted(NamedTuple):
     event: Event
 
 
-class Delivery(NamedTuple):
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A message on its way. ``addressed``: it came from outside, so its recipient may refuse it."""
 
     to: ActorId
@@ -58,7 +57,7 @@ class Delivery(NamedTuple):
     addressed: bool
 
 
-class Finish(NamedTuple):
+class Finish(msgspec.Struct, frozen=True, gc=False):
     """An actor whose messages are delivered is about to end, or to hold its outcome."""
 
     actor: ActorId
@@ -66,7 +65,7 @@ class Finish(NamedTuple):
     cause: Position
 
 
-class Drain(NamedTuple):
+class Drain(msgspec.Struct, frozen=True, gc=False):
     """*ended* was perhaps the last thing that the nearest live owner above it waited for."""
 
     ended: Actor
@@ -94,21 +93,38 @@ class Ledger:
 
     # Recording
 
-    def record(self, actor: Actor, event: Event, cause: Position) -> Position:
-        """Record an event that *actor* decided, and return its position.
+    def record(self, actor: ActorId, events: Sequence[Event], cause: Position) -> Position:
+        """Record the events that *actor* decided, in order, and return the position of the last.
 
         Raises:
-            KernelRuleBroken: the event does not fit the actor, or breaks a rule of ownership.
+            KernelRuleBroken: an event does not fit the actor, or breaks a rule of ownership.
             NotLive: it waits for an actor that has ended, without telling its outcome.
         """
-        if isinstance(event, WorkSpawned | AgentSpawned):
-            return self.spawn(event, cause)
-        if isinstance(event, WaitStarted):
-            return self._wait(actor.id, event, cause)
-        position = self._append(actor.id, event, cause)
-        if isinstance(self.session.actors[actor.id].state, Quarantined):
-            raise KernelRuleBroken(f"{type(event).__name__} does not fit the actor's state")
+        position = self.session.position
+        if KERNEL_EVENTS.isdisjoint(map(type, events)):
+            # Nearly always. They change nobody else, so one state is made for all of them.
+            self.session = evolve_own(
+                self.session, self.kinds, position=position + 1, at_us=self.now_us, actor=actor, events=events
+            )
+            for event in events:
+                position += 1
+                self.drafts.append(Drafted(position, actor, cause, event))
+        else:
+            for event in events:
+                position = self._record_one(actor, event, cause)
+        state = self.session.actors[actor].state
+        if type(state) is Quarantined:
+            raise KernelRuleBroken(f"{state.event} does not fit the actor's state")
         return position
+
+    def _record_one(self, actor: ActorId, event: Event, cause: Position) -> Position:
+        match event:
+            case WorkSpawned() | AgentSpawned():
+                return self.spawn(event, cause)
+            case WaitStarted():
+                return self._wait(actor, event, cause)
+            case _:
+                return self._append(actor, event, cause)
 
     def _append(self, actor: ActorId, event: Event, cause: Position) -> Position:
         position = self.session.position + 1

@@ -1,5 +1,6 @@
 """An event as the log holds it: the fact, and what stands around it."""
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -41,9 +42,9 @@ class IndexRows(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ``entries``: (agent, entry).
     """
 
-    requests: tuple[tuple[ActorId, str, Position, str], ...] = ()
-    settled: tuple[tuple[Position, Position], ...] = ()
-    entries: tuple[tuple[ActorId, Position], ...] = ()
+    requests: Sequence[tuple[ActorId, str, Position, str]] = ()
+    settled: Sequence[tuple[Position, Position]] = ()
+    entries: Sequence[tuple[ActorId, Position]] = ()
 
 
 Commit: TypeAlias = tuple[Recorded, ...]

@@ -9,7 +9,7 @@ count that reaches zero is all that idleness, completing actors and bottom-up ab
 so no commit ever walks the tree to find out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, get_args
 
 import immutables
@@ -125,6 +125,9 @@ NONE: "immutables.Map[ActorId, None]" = immutables.Map()
 STATE_VERSION: Final = 1
 """Rises whenever the structs here, or what ``evolve`` makes of an event, change; see ``Kind.version``."""
 
+KERNEL_EVENTS: Final = frozenset(get_args(KernelEvent))
+"""The types of the events that the kernel evolves; all others are their actor's own."""
+
 ANY_KIND: Final = "*"
 """Under this name ``Kinds`` holds the kind of every actor whose own kind it does not hold."""
 
@@ -136,8 +139,8 @@ def evolve(
 
     An event that its actor cannot have had quarantines that actor and nobody else.
     """
-    if type(event) not in _KERNEL_EVENTS:
-        return _advanced(session, kinds, position, at_us, actor, event)
+    if type(event) not in KERNEL_EVENTS:
+        return evolve_own(session, kinds, position=position, at_us=at_us, actor=actor, events=(event,))
     growth = _Growth(session)
     match event:
         case AgentSpawned() | WorkSpawned():
@@ -167,35 +170,26 @@ def evolve(
     )
 
 
-def owed(actor: Actor, kinds: Kinds) -> tuple[Effect, ...]:
-    """What the shell must be doing for *actor* now."""
-    if actor.ended or actor.held is not None:
-        return ()
-    if actor.marked:
-        return () if actor.busy_below else (AbortWork(),)
-    if actor.wait is not None or isinstance(actor.state, Quarantined | Passive):
-        return ()
-    return kind_of(kinds, actor.kind).owed(actor.state)
-
-
-def kind_of(kinds: Kinds, name: str) -> Kind[Any]:
-    """The kind of that name, or the one that stands for all kinds of users."""
-    return kinds.get(name) or kinds[ANY_KIND]
-
-
-_KERNEL_EVENTS: Final = frozenset(get_args(KernelEvent))
-
-
-def _advanced(
-    session: SessionState, kinds: Kinds, position: Position, at_us: int, id: ActorId, event: Event
+def evolve_own(
+    session: SessionState,
+    kinds: Kinds,
+    *,
+    position: Position,
+    at_us: int,
+    actor: ActorId,
+    events: Sequence[Event],
 ) -> SessionState:
-    """The state after an event of the actor's own, which changes nobody else."""
-    actor, actors = session.actors.get(id), session.actors
-    if actor is not None and not actor.ended and not isinstance(actor.state, Quarantined):
-        state = kind_of(kinds, actor.kind).evolve(actor.state, position, event)
-        actors = actors.set(id, msgspec.structs.replace(actor, state=state))
+    """The state after *events* from *position* on, none of the kernel's: they change *actor* alone."""
+    node, actors = session.actors.get(actor), session.actors
+    if node is not None and not node.ended and type(node.state) is not Quarantined:
+        state, evolve_state = node.state, kind_of(kinds, node.kind).evolve
+        for place, event in enumerate(events, position):
+            state = evolve_state(state, place, event)
+            if type(state) is Quarantined:
+                break
+        actors = actors.set(actor, msgspec.structs.replace(node, state=state))
     return SessionState(
-        position=position,
+        position=position + len(events) - 1,
         at_us=at_us,
         uuid=session.uuid,
         busy_agents=session.busy_agents,
@@ -203,6 +197,25 @@ def _advanced(
         children=session.children,
         waiters=session.waiters,
     )
+
+
+def owed(actor: Actor, kinds: Kinds) -> tuple[Effect, ...]:
+    """What the shell must be doing for *actor* now."""
+    if actor.ended or actor.held is not None:
+        return ()
+    if actor.marked:
+        return () if actor.busy_below else (AbortWork(),)
+    if actor.wait is not None or type(actor.state) in _OWING_NOTHING:
+        return ()
+    return kind_of(kinds, actor.kind).owed(actor.state)
+
+
+_OWING_NOTHING: Final = frozenset({Quarantined, Passive})
+
+
+def kind_of(kinds: Kinds, name: str) -> Kind[Any]:
+    """The kind of that name, or the one that stands for all kinds of users."""
+    return kinds.get(name) or kinds[ANY_KIND]
 
 
 class _Growth:

@@ -23,7 +23,8 @@ _UNCLEAN = re.compile("[\x00\ud800-\udfff]")
 
 def normalise(text: str) -> str:
     """Return *text* without NUL and with every lone surrogate as U+FFFD; pairs are joined."""
-    if _UNCLEAN.search(text) is None:
+    # ASCII is told at once, however long it is; the pattern looks at each character.
+    if (text.isascii() and "\x00" not in text) or _UNCLEAN.search(text) is None:
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return joined.replace("\x00", "")

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 from pi_actors.actors.agent.entries import entry_of
 from pi_actors.actors.agent.messages import EntryAppended, ResponseSettled, ToolResultSettled
+from pi_actors.actors.topics import ENTRIES
 from pi_actors.core.ids import EntryId, Position
 from pi_actors.core.messages import Blob, Call, Entry, Part, Result, Text, Thinking
 from pi_actors.core.record import Commit, Recorded
@@ -49,7 +50,7 @@ class Bodies:
     def follow(self, commit: Commit, _: SessionState) -> None:
         """Keep the entries of a commit: they are likely to be wanted next."""
         for recorded in commit:
-            if isinstance(recorded.event, EntryAppended | ResponseSettled | ToolResultSettled):
+            if type(recorded.event) in ENTRIES:
                 self._keep(recorded.position, recorded)
 
     def _keep(self, id: EntryId, kept: Entry | Recorded) -> None:
@@ -69,7 +70,10 @@ def _entry(recorded: Recorded) -> Entry | None:
 
 def _size(kept: Entry | Recorded) -> int:
     """About how many bytes of memory *kept* takes; the same for an event and the entry made of it."""
-    return 500 + sum(_part_size(part) for part in _parts(kept))
+    size = 500
+    for part in _parts(kept):
+        size += _part_size(part)
+    return size
 
 
 def _parts(kept: Entry | Recorded) -> Iterable[Part]:
@@ -79,7 +83,7 @@ def _parts(kept: Entry | Recorded) -> Iterable[Part]:
         case ToolResultSettled(content=content):
             return content
         case EntryAppended(messages=messages) | Entry(messages=messages):
-            return (part for message in messages for part in message.parts)
+            return [part for message in messages for part in message.parts] if messages else ()
         case _:
             return ()
 

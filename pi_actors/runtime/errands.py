@@ -117,7 +117,7 @@ class Errands:
         for id in {event.actor: None for event in commit}:
             self._refresh(id)
         for event in commit:
-            if isinstance(event.event, WorkEnded):
+            if type(event.event) is WorkEnded:
                 self._refresh_above(self._line.before.actors.get(event.actor))
 
     def _refresh_above(self, ended: Actor | None) -> None:

@@ -100,12 +100,10 @@ class _Index:
         self._entries: list[tuple[ActorId, Position]] = []
 
     def add(self, each: Recorded) -> None:
-        rows = index_of([(each.position, each.actor, each.event)])
+        rows = index_of([each])
         self._requests += rows.requests
         self._settled += rows.settled
         self._entries += rows.entries
 
     def rows(self) -> IndexRows:
-        return IndexRows(
-            requests=tuple(self._requests), settled=tuple(self._settled), entries=tuple(self._entries)
-        )
+        return IndexRows(requests=self._requests, settled=self._settled, entries=self._entries)

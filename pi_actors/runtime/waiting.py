@@ -65,8 +65,7 @@ class Waits:
 
     def _follow(self, commit: Commit, state: SessionState) -> None:
         if self._settling:
-            index = index_of((each.position, each.actor, each.event) for each in commit)
-            for id, _ in index.settled:
+            for id, _ in index_of(commit).settled:
                 for event in self._settling.get(id, ()):
                     event.set()
         for event, holds in self._idling.items():

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pi_actors.actors.agent.messages import SubmissionPlaced, SubmissionQueued, is_done_at_once
 from pi_actors.actors.topics import index_of
 from pi_actors.core.ids import Position, SessionId
-from pi_actors.core.record import Commit, IndexRows, Recorded
+from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.state import SessionState
 from pi_actors.session import Session
 from pi_actors.storage.log import LogReader
@@ -49,7 +49,7 @@ def unfinished(log: Sequence[Recorded]) -> Iterator[str]:
         if actor.live:
             yield f"{actor.kind} {actor.id} is still live"
     if not list(submissions_settle_once(log)):
-        settled = {id for id, _ in _index(log).settled} | _done_at_once(log)
+        settled = {id for id, _ in index_of(log).settled} | _done_at_once(log)
         settled |= {each.position for each in log if is_done_at_once(each.event)}
         for submission in sorted(accepted(log) - settled):
             yield f"submission {submission} is not settled"
@@ -69,7 +69,7 @@ def accepted(log: Iterable[Recorded]) -> set[Position]:
 
 def wrong_index(reader: LogReader, session: SessionId, log: Sequence[Recorded]) -> Iterator[str]:
     """Where the index tables differ from what *log* tells. Blocks."""
-    index = _index(log)
+    index = index_of(log)
     settled = dict(index.settled)
     if len(settled) < len(index.settled):
         yield "something was settled twice"
@@ -148,10 +148,6 @@ def _done_at_once(log: Iterable[Recorded]) -> set[Position]:
         for each in log
         if isinstance(each.event, SubmissionPlaced) and each.event.mode == "write"
     }
-
-
-def _index(log: Iterable[Recorded]) -> IndexRows:
-    return index_of((each.position, each.actor, each.event) for each in log)
 
 
 def _demand(problems: Sequence[str], log: Sequence[Recorded]) -> None:

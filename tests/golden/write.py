@@ -53,7 +53,7 @@ def load(path: Path) -> MemoryLog:
             epoch=epoch,
             after=first - 1,
             rows=rows[first - 1 : end],
-            index=index_of((each.position, each.actor, each.event) for each in commit),
+            index=index_of(commit),
             live=False,
             at_us=commit[-1].at_us,
         )
