@@ -25,7 +25,6 @@ from pi_actors.core.decider import Send
 from pi_actors.core.errors import CommandRefused, PiActorsError, SessionClosed, SessionFailed, StoreError
 from pi_actors.core.ids import NO_CAUSE, ActorId, Position, SessionId
 from pi_actors.core.instants import microseconds
-from pi_actors.core.ledger import Drafted
 from pi_actors.core.lifecycle import AgentSpawned
 from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.settings import Settings
@@ -33,7 +32,7 @@ from pi_actors.core.state import Kinds, SessionState
 from pi_actors.runtime.clock import Clock
 from pi_actors.runtime.group_commit import GroupCommit
 from pi_actors.storage.codec import Topics, encode_row
-from pi_actors.storage.log import Batch
+from pi_actors.storage.log import Batch, Row
 
 Listener: TypeAlias = Callable[[Commit, SessionState], None]
 """Called with each acknowledged commit and the state that is shown from then on. Never blocks."""
@@ -169,35 +168,37 @@ class CommitLine:
         pending = self._encode(settled)  # 2
         self.ahead = settled.state  # 3
         self._pending.append(pending)
-        self._group.put(pending)  # 4
+        pending.decided = self._group.put(pending)  # 4
         await pending.wait()
         return Committed(position=pending.state.position, events=pending.events, reply=settled.reply)
 
     def _encode(self, settled: Settled) -> "_Pending":
         """The commit as rows. What cannot be encoded is refused here, before any state moves."""
-        end, at_us = settled.state.position, settled.state.at_us
-        events = tuple([self._recorded(draft, end, at_us) for draft in settled.drafts])
+        session, topics, state = self.session_id, self._topics, settled.state
+        events: list[Recorded] = []
+        rows: list[Row] = []
+        for draft in settled.drafts:
+            recorded = Recorded(
+                position=draft.position,
+                end=state.position,
+                at_us=state.at_us,
+                actor=draft.actor,
+                cause=draft.cause,
+                topic=topics.topic_of(draft.event),
+                event=draft.event,
+            )
+            events.append(recorded)
+            rows.append(encode_row(session, recorded, topics))
         batch = Batch(
-            session=self.session_id,
+            session=session,
             epoch=self.epoch,
             after=self.ahead.position,
-            rows=[encode_row(self.session_id, event, self._topics) for event in events],
-            index=index_of([(event.position, event.actor, event.event) for event in events]),
-            live=settled.state.busy_agents > 0,
-            at_us=at_us,
+            rows=rows,
+            index=index_of(events),
+            live=state.busy_agents > 0,
+            at_us=state.at_us,
         )
-        return _Pending(batch, events, settled.state, self)
-
-    def _recorded(self, draft: Drafted, end: Position, at_us: int) -> Recorded:
-        return Recorded(
-            position=draft.position,
-            end=end,
-            at_us=at_us,
-            actor=draft.actor,
-            cause=draft.cause,
-            topic=self._topics.topic_of(draft.event),
-            event=draft.event,
-        )
+        return _Pending(batch, tuple(events), state, self)
 
     def _circumstances(self) -> Circumstances:
         return Circumstances(
@@ -230,27 +231,26 @@ class CommitLine:
 
 
 class _Pending:
-    """A commit between decision and acknowledgement."""
+    """A commit between decision and acknowledgement. ``decided``: set when its outcome is known."""
+
+    decided: trio.Event
 
     def __init__(self, batch: Batch, events: Commit, state: SessionState, line: CommitLine) -> None:
         self.batch = batch
         self.events = events
         self.state = state
         self._line = line
-        self._done = trio.Event()
         self._stored = False
 
     def acknowledge(self) -> None:  # 5
         self._stored = self._line.failure is None
         if self._stored:
             self._line.show(self)
-        self._done.set()
 
     def fail(self, error: StoreError) -> None:
         self._line.fail(error)
-        self._done.set()
 
     async def wait(self) -> None:
-        await self._done.wait()
+        await self.decided.wait()
         if not self._stored:
             self._line.check_open()

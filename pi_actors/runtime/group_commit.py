@@ -23,7 +23,7 @@ class Queued(Protocol):
     def batch(self) -> Batch: ...
 
     def acknowledge(self) -> None:
-        """The batch is durable. Called in order within a session; must not raise."""
+        """The batch is durable. Called in order within a session, before anyone is woken; must not raise."""
         ...
 
     def fail(self, error: StoreError) -> None:
@@ -37,24 +37,31 @@ class GroupCommit:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._queue: list[Queued] = []
+        self._decided = trio.Event()
         self._limiter = trio.CapacityLimiter(1)
         self._wake = trio.Event()
         self._broken: StoreError | None = None
 
-    def put(self, queued: Queued) -> None:
-        """Queue a batch; it is written with the next transaction. Never blocks."""
+    def put(self, queued: Queued) -> trio.Event:
+        """Queue a batch; it is written with the next transaction. Never blocks.
+
+        The event, one for all batches of that transaction, is set when they have heard their outcome.
+        """
         if self._broken is not None:
             queued.fail(self._broken)
-            return
-        self._queue.append(queued)
-        self._wake.set()
+        else:
+            self._queue.append(queued)
+            self._wake.set()
+        return self._decided
 
     async def run(self) -> None:
         """Write until cancelled. Sessions close, and so see their batches written, before that."""
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
+            decided, self._decided = self._decided, trio.Event()
             await self._write(self._take())
+            decided.set()
 
     async def between_writes(self, function: Callable[[], T]) -> T:
         """Run a blocking function that writes to the log while no batch is being written."""
@@ -83,3 +90,4 @@ class GroupCommit:
         self._broken = error
         for queued in lost:
             queued.fail(error)
+        self._decided.set()

@@ -24,6 +24,7 @@ from pi_actors.core.ids import ActorId, EntryId
 from pi_actors.core.messages import Blob, Entry, Message, Text, Usage, user_message
 from pi_actors.core.text import Json, clean_json, clean_text
 from pi_actors.runtime.choices import Choosable, choices_from
+from pi_actors.runtime.commit_line import CommitLine
 from pi_actors.runtime.work import ActorKind
 from pi_actors.session.submission import Submission
 from pi_actors.session.usage import run_usage
@@ -107,7 +108,7 @@ class Agent:
         request_id = checked_request_id(request_id)
         entry = EntryDraft(
             kind=clean_text(kind, "the kind"),
-            messages=tuple(_clean_message(message) for message in messages),
+            messages=tuple(map(_clean_message, messages)),
             data=clean_json(data, "the data"),
         )
         return await self._admit(SubmitWrite(entry=entry, request_id=request_id), "write", request_id)
@@ -250,7 +251,7 @@ class Agent:
         self, command: Submit | SubmitWrite, kind: Literal["input", "write"], request_id: str | None
     ) -> Submission:
         if request_id is None:
-            return self._submission(await self._commit(command))
+            return self._submission((await self._line().commit(Send(self.id, command))).reply)
         async with self._session.request(self.id, request_id, kind) as known:
             id = known if known is not None else await self._commit(command)
         return self._submission(id)
@@ -267,10 +268,14 @@ class Agent:
         return reply.id
 
     async def _commit(self, command: Command) -> msgspec.Struct | None:
+        return (await self._line().commit(Send(self.id, command))).reply
+
+    def _line(self) -> CommitLine:
+        """The line that carries out the agent's commands. Raises where it is closed or has no such agent."""
         line = self._session.live.line
         line.check_open()
         require(line.ahead, self.id)
-        return (await line.commit(Send(self.id, command))).reply
+        return line
 
     async def _state(self, which: Literal["ahead", "shown"]) -> AgentState:
         line = self._session.live.line
