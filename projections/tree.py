@@ -10,11 +10,19 @@ from typing import Final, Literal
 import immutables
 import msgspec
 
+from pi_actors.actors.agent.entries import fork_of
 from pi_actors.actors.agent.messages import KIND, TOPICS, RunEnded, RunStarted
-from pi_actors.core.ids import NOBODY, ActorId, Position
+from pi_actors.core.ids import NOBODY, ActorId, EntryId, Position
 from pi_actors.core.lifecycle import AbortMarked, AgentSpawned, OutcomeHeld, WorkEnded, WorkSpawned
 from pi_actors.core.record import Recorded
 from projections.fold import Document, Projection, as_json
+
+
+class ForkedFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose history an agent goes on from, and the last entry of it."""
+
+    agent: ActorId
+    entry: EntryId
 
 
 class WorkNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +42,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True):
 
     Owners never change, so ``above`` is fixed at birth and outlives owners that have ended.
     ``parent``: the agent whose work owns it, also across a boundary; 0 where nobody does.
+    ``forked_from``: None for an agent that began with nothing.
     """
 
     id: ActorId
@@ -41,6 +50,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True):
     parent: ActorId = NOBODY
     above: tuple[ActorId, ...] = ()
     run: Position | None = None
+    forked_from: ForkedFrom | None = None
 
 
 class TreeState(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,18 +78,15 @@ class ActorNode(msgspec.Struct, frozen=True, kw_only=True):
     waiting_on: tuple[ActorId, ...] = ()
     abort_requested: bool = False
     blocked: str | None = None
+    forked_from: ForkedFrom | None = None
 
 
 def evolve(state: TreeState, recorded: Recorded) -> TreeState:
     """The tree after *recorded*."""
     id = recorded.actor
     match recorded.event:
-        case AgentSpawned(owner=owner):
-            above, parent = tuple(_ancestors(state, owner)), state.work.get(owner)
-            agent = AgentNode(
-                id=id, owner=owner, parent=NOBODY if parent is None else parent.agent, above=above
-            )
-            return TreeState(agents=state.agents.set(id, agent), work=state.work)
+        case AgentSpawned() as event:
+            return TreeState(agents=state.agents.set(id, _born(state, id, event)), work=state.work)
         case WorkSpawned() as event if event.agent in state.agents:
             node = WorkNode(
                 id=id, kind=event.kind, agent=event.agent, owner=event.owner, background=event.background
@@ -145,9 +152,28 @@ def document(state: TreeState) -> Document:
     return {"nodes": [as_json(node) for node in nodes(state)]}
 
 
-TREE: Final = Projection(name="tree", version=1, initial=TreeState(), evolve=evolve, document=document)
+TREE: Final = Projection(name="tree", version=2, initial=TreeState(), evolve=evolve, document=document)
 
 _OF_AGENTS: Final = frozenset(TOPICS.values())
+
+
+def _born(state: TreeState, id: ActorId, event: AgentSpawned) -> AgentNode:
+    above, parent = tuple(_ancestors(state, event.owner)), state.work.get(event.owner)
+    return AgentNode(
+        id=id,
+        owner=event.owner,
+        parent=NOBODY if parent is None else parent.agent,
+        above=above,
+        forked_from=_forked_from(event),
+    )
+
+
+def _forked_from(event: AgentSpawned) -> ForkedFrom | None:
+    try:
+        fork = fork_of(event)
+    except msgspec.MsgspecError:
+        return None
+    return None if fork is None else ForkedFrom(agent=fork.parent, entry=fork.at)
 
 
 def _change(state: TreeState, id: ActorId, **changes: bool) -> TreeState:
@@ -215,6 +241,7 @@ def _agent_node(node: AgentNode, busy_below: set[ActorId]) -> ActorNode:
         agent=node.id,
         owner=node.owner,
         state="busy" if node.run is not None else state,
+        forked_from=node.forked_from,
     )
 
 

@@ -17,7 +17,8 @@ from pi_actors.cli.drawing import screen_of
 from pi_actors.cli.failures import ANSWERED, until_interrupted
 from pi_actors.cli.json_lines import json_line
 from pi_actors.cli.keys import Line, Wish, keys_of, read_keys
-from pi_actors.cli.screen import FAULT, QUIET, WARNING
+from pi_actors.cli.paper import FAULT, QUIET, WARNING
+from pi_actors.cli.summaries import compact_wish
 from pi_actors.cli.watching import Watched, is_address, named_remote, watching
 from pi_actors.core.errors import PiActorsError
 from pi_actors.core.ids import ActorId, Position, SessionId
@@ -160,7 +161,10 @@ class _Terminal:
         """One wish after the other, in the order of the keys."""
         try:
             async with self._sending:
-                if wish == "send" and text:
+                if wish == "send" and (minding := compact_wish(text)) is not None:
+                    self._note = await control.compact(minding or None)
+                    self._watched.wake()
+                elif wish == "send" and text:
                     await control.submit(text)
                 elif wish == "stop" and (run := self._run()) is not None:
                     await control.abort(run)

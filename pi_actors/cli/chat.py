@@ -8,11 +8,13 @@ import click
 from pi_actors.cli.failures import ANSWERED, goes_on, tell, until_interrupted
 from pi_actors.cli.feed import showing
 from pi_actors.cli.opening import Opening, opened, work_in
-from pi_actors.cli.paper import Slate, console_of
+from pi_actors.cli.paper import FAULT, QUIET, Slate, console_of
 from pi_actors.cli.prompt import Prompt, Typed, terminal_above
-from pi_actors.cli.running import RECALLED, running_tools
-from pi_actors.cli.screen import FAULT, QUIET, Screen
+from pi_actors.cli.running import RECALLED, running_compactions, running_tools
+from pi_actors.cli.screen import Screen
+from pi_actors.cli.summaries import compact_wish
 from pi_actors.core.errors import CommandRefused
+from pi_actors.core.ids import ROOT
 from pi_actors.core.record import Commit
 from pi_actors.runtime.scopes import background
 from pi_actors.session import Session
@@ -20,6 +22,7 @@ from pi_actors.session import Session
 HELP: Final = """\
 Enter sends what you typed; while the agent works, it steers it.
 Esc or Ctrl-C stops what the agent does. Ctrl-D or /quit leaves.
+/compact summarises the older part of the context; what follows it says what the summary should mind.
 All of it is stored: a session that is left goes on when it is opened again."""
 
 LEAVE: Final = frozenset({"/quit", "/exit"})
@@ -55,8 +58,9 @@ async def _talk(session: Session, title: str) -> None:
 
     entries = await session.root.entries()
     paper.line(f"· {title}", QUIET)
-    screen.learn(entries, running_tools(session.live.line.shown))
+    screen.learn(ROOT, entries, running_tools(session.live.line.shown))
     screen.recall(entries[-RECALLED:])
+    screen.go_on(running_compactions(session.live.line.shown))
     async with showing(session, show), background(prompt.run):
         await prompt.begun.wait()
         session.resume()
@@ -86,8 +90,12 @@ async def _answer(session: Session, paper: Slate, typed: Typed) -> Leaves:
 
 
 async def _say(session: Session, paper: Slate, text: str) -> None:
+    minding = compact_wish(text)
     try:
-        await session.root.submit(text, when_busy="steer")
+        if minding is None:
+            await session.root.submit(text, when_busy="steer")
+        else:
+            await session.root.compact(minding or None)
     except CommandRefused as refused:
         paper.line(f"✗ {refused}", FAULT)
 

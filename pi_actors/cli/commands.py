@@ -122,7 +122,8 @@ def run(
     """Give an agent TASK and watch it work. TASK "-" is read from standard input.
 
     A session that exists goes on where it was: what it owes is finished first. With --json each
-    event is a line, and the last line is the result.
+    event is a line, and the last line is the result. Where the older part of a long context is being
+    summarised when the answer is there, that request is waited for; what remains is left to resume.
     """
     from pi_actors.cli.running import run
 
@@ -147,6 +148,7 @@ def chat(
 
     Enter sends. While the agent works, what you send steers it. Esc or Ctrl-C stops what it does,
     Ctrl-D leaves; a session that is left (or killed) in the middle goes on when it is opened again.
+    /compact summarises the older part of the context, /help tells the rest.
     """
     from pi_actors.cli.chat import chat
 
@@ -270,7 +272,8 @@ def attach(where: str, session: str | None, agent: int, token: str | None, as_js
 
     Shows its transcript, the answer as it streams, running tools with their output, the queue, what it
     has cost, and what lives below it. On a server that takes commands, what you type is handed over
-    (it steers a busy agent), Esc stops what runs, Ctrl-D leaves. With --json each change is a line.
+    (it steers a busy agent), /compact summarises the older part of the context, Esc stops what runs,
+    Ctrl-D leaves. With --json each change is a line.
     """
     from pi_actors.cli.attaching import Attaching, attach_here
 

@@ -10,10 +10,11 @@ from rich.console import Console, Group
 from rich.text import Text as Styled
 from rich.tree import Tree
 
-from pi_actors.cli.paper import TAB_COLUMNS
-from pi_actors.cli.screen import FAULT, GOOD, QUIET, USER, WARNING
+from pi_actors.cli.paper import FAULT, GOOD, QUIET, SUMMARY, TAB_COLUMNS, USER, WARNING
+from pi_actors.cli.summaries import READY, WHY, kept_by
 from pi_actors.cli.watching import Seen
 from pi_actors.cli.wording import call_words, shortened
+from pi_actors.cli.wording_compactions import placed_words
 from pi_actors.core.ids import NOBODY, ActorId
 from pi_actors.core.text import Json
 from pi_actors.core.window import clean_output
@@ -55,6 +56,8 @@ def tree_of(nodes: Sequence[ActorNode], title: str) -> Tree:
 def node_words(node: ActorNode) -> str:
     """A node in one line."""
     words = [f"agent {node.id}" if node.id == node.agent else f"{node.kind} {node.id}", node.state]
+    if node.forked_from is not None:
+        words.append(f"forked from agent {node.forked_from.agent} at entry {node.forked_from.entry}")
     if node.background:
         words.append("in the background")
     if node.waiting_on:
@@ -82,7 +85,15 @@ def _lines(value: Document) -> Iterator[Iterable[Styled]]:
     entries: list[Json] = value["entries"]
     calls = _calls(entries[-CUT:])
     for entry in reversed(entries[-CUT:]):
-        yield list(_entry_lines(entry, calls))
+        if entry["kind"] == "pi.compaction":
+            yield [_summary_line(entry, entries)]
+        else:
+            yield list(_entry_lines(entry, calls))
+
+
+def _summary_line(entry: Document, entries: list[Json]) -> Styled:
+    kept = kept_by(entry["id"], entry["head"], [each["id"] for each in entries])
+    return _styled(f"≡ {placed_words(entry.get('data'), kept)}", SUMMARY)
 
 
 def _live_lines(live: Document) -> list[Styled]:
@@ -100,9 +111,24 @@ def _live_lines(live: Document) -> list[Styled]:
         )
     for slot in live["tools"]:
         lines += _slot_lines(slot)
+    lines += [_compaction_line(compaction) for compaction in live["compactions"]]
     for call in live["unknown"]:
         lines.append(_styled(f"· nobody knows whether {call['name']} had its effect", WARNING))
     return lines
+
+
+def _compaction_line(compaction: Document) -> Styled:
+    if compaction["due"] is not None:
+        again = f"attempt {compaction['attempt'] + 1} at {compaction['due']}"
+        return _styled(f"· the summary failed: {shortened(compaction['error'])}; {again}", WARNING)
+    words = f"· the context is summarised, {WHY[compaction['trigger']]}"
+    if compaction["model"] is not None:
+        words += f": {compaction['model']} is asked"
+    if compaction["part"]:
+        words += f", part {compaction['part'] + 1}"
+    if compaction["attempt"] > 1:
+        words += f", attempt {compaction['attempt']}"
+    return _styled(words, QUIET)
 
 
 def _said(generation: Document) -> list[Document]:
@@ -143,8 +169,8 @@ def _remarks(entry: Document) -> Iterator[Styled]:
             yield _styled(f"✗ the response ended early ({stop})", WARNING)
         case _:
             pass
-    if entry["kind"] in ("pi.reset", "pi.compaction"):
-        yield _styled(f"· {entry['kind'].removeprefix('pi.')}", QUIET)
+    if entry["kind"] == "pi.reset":
+        yield _styled("· reset", QUIET)
     elif not entry["kind"].startswith("pi."):
         yield _styled(f"· {entry['kind']}", QUIET)
 
@@ -179,15 +205,18 @@ def _calls(entries: Sequence[Document]) -> dict[tuple[int, int], str]:
 def _queue(value: Document) -> list[Styled]:
     inbox = value["docs"]["pi.inbox"]
     items: list[Document] = inbox["items"]
-    lines = [
-        _styled(f"· queued ({item['mode'].replace('_', ' ')}): {shortened(item['text'])}", QUIET)
-        for item in items[:QUEUE_LINES]
-    ]
+    lines = [_styled(f"· {_item_words(item)}", QUIET) for item in items[:QUEUE_LINES]]
     if len(items) > QUEUE_LINES:
         lines.append(_styled(f"· and {len(items) - QUEUE_LINES} more", QUIET))
     if inbox["held"] is not None:
         lines.append(_styled(f"· the inbox is held ({inbox['held']['reason']}); say something new", WARNING))
     return lines
+
+
+def _item_words(item: Document) -> str:
+    if item["kind"] == "pi.compaction":
+        return READY
+    return f"queued ({item['mode'].replace('_', ' ')}): {shortened(item['text'])}"
 
 
 def _subtree(seen: Seen) -> list[Styled]:

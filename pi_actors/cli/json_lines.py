@@ -6,13 +6,16 @@ event's fields by name, bytes as base64. How ``run`` and ``resume`` ended: ``{"t
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Final, cast
 
 import msgspec
 
+from pi_actors.actors.agent.entries import fork_of
+from pi_actors.actors.compaction.messages import KIND as COMPACTION_KIND
+from pi_actors.actors.compaction.messages import CompactionInput
 from pi_actors.actors.tool.messages import KIND as TOOL_KIND
 from pi_actors.actors.tool.messages import ToolInput
-from pi_actors.core.lifecycle import WorkSpawned
+from pi_actors.core.lifecycle import AgentSpawned, WorkSpawned
 from pi_actors.core.record import Recorded
 from pi_actors.core.text import Json
 from projections.fold import iso
@@ -60,6 +63,15 @@ def named(value: object) -> Json:
 def _event(recorded: Recorded) -> Json:
     event = recorded.event
     fields = named(event)
-    if isinstance(event, WorkSpawned) and event.kind == TOOL_KIND:
-        fields["input"] = named(msgspec.msgpack.decode(event.input, type=ToolInput))
+    match event:
+        case WorkSpawned(kind=kind, input=born) if kind in _INPUTS:
+            fields["input"] = named(msgspec.msgpack.decode(born, type=_INPUTS[kind]))
+        case AgentSpawned(input=born) if born:
+            fields["input"] = named(fork_of(event))
+        case _:
+            pass
     return fields
+
+
+_INPUTS: Final[dict[str, type[msgspec.Struct]]] = {TOOL_KIND: ToolInput, COMPACTION_KIND: CompactionInput}
+"""What work actors are born with, packed into one field of their birth."""

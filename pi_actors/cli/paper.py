@@ -3,7 +3,7 @@
 Colours appear on a terminal only, and not where NO_COLOR is set; rich sees to both.
 """
 
-from typing import Protocol, TextIO
+from typing import Final, Protocol, TextIO
 
 from rich.console import Console
 from rich.text import Text as Styled
@@ -11,6 +11,13 @@ from rich.text import Text as Styled
 from pi_actors.core.window import clean_output
 
 TAB_COLUMNS = 4
+
+QUIET: Final = "dim"
+GOOD: Final = "green"
+WARNING: Final = "yellow"
+FAULT: Final = "red"
+USER: Final = "bold cyan"
+SUMMARY: Final = "magenta"
 
 
 class Paper(Protocol):

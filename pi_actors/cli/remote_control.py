@@ -25,6 +25,12 @@ class _Listed(msgspec.Struct, frozen=True, kw_only=True):
     sessions: list[_Line]
 
 
+class _Begun(msgspec.Struct, frozen=True, kw_only=True):
+    status: str
+    reason: str | None
+    detail: str | None
+
+
 class RemoteControl:
     """Hands over what a person wants of an agent."""
 
@@ -44,6 +50,15 @@ class RemoteControl:
         """Hand over an input; a busy agent is steered by it. Raises as ``abort``."""
         await self._post("steer", {"content": text})
 
+    async def compact(self, instructions: str | None) -> str | None:
+        """Have the older part of the context summarised. Raises as ``abort``.
+
+        Returns why it was not, where that is known at once.
+        """
+        answer = await self._post("compact", {"instructions": instructions})
+        begun = msgspec.json.decode(answer, type=_Begun)
+        return begun.detail or begun.reason if begun.reason is not None else None
+
     async def abort(self, run: Position) -> None:
         """Stop that run.
 
@@ -52,7 +67,7 @@ class RemoteControl:
         """
         await self._post("abort", {"run": run})
 
-    async def _post(self, command: str, body: dict[str, Json]) -> None:
+    async def _post(self, command: str, body: dict[str, Json]) -> bytes:
         body = {**body, "request_id": uuid4().hex}
         problem: PiActorsError = AttachFailed(f"{self._remote.base} cannot be reached")
         for _ in range(TRIES):
@@ -63,6 +78,6 @@ class RemoteControl:
                 await trio.sleep(PAUSE_S)
                 continue
             if response.status_code == 200:
-                return
+                return response.content
             raise refused(self._remote, response)
         raise problem

@@ -13,8 +13,8 @@ import trio
 from pi_actors.cli.failures import ANSWERED
 from pi_actors.cli.json_lines import json_line
 from pi_actors.cli.opening import head_of
-from pi_actors.cli.paper import Roll, console_of
-from pi_actors.cli.screen import QUIET, Screen
+from pi_actors.cli.paper import QUIET, Roll, console_of
+from pi_actors.cli.screen import Screen
 from pi_actors.core.ids import ActorId, Position, SessionId
 from pi_actors.core.record import Commit
 from pi_actors.runtime.store import TOPICS

@@ -7,14 +7,16 @@ import click
 
 from pi_actors.actors.agent.messages import RunEnded
 from pi_actors.actors.agent.state import AgentState
+from pi_actors.actors.compaction.decider import Asking, Begun, Failed
+from pi_actors.actors.compaction.messages import CompactionInput
 from pi_actors.actors.tool.decider import Pending, Reconciling, Started
 from pi_actors.actors.tool.messages import ToolInput
-from pi_actors.cli.failures import ANSWERED, UNANSWERED, goes_on, until_interrupted
+from pi_actors.cli.failures import ANSWERED, UNANSWERED, goes_on, tell, until_interrupted
 from pi_actors.cli.feed import Feed, showing
 from pi_actors.cli.json_lines import event_json, json_line, named
 from pi_actors.cli.opening import Opening, opened, owes, require_session, work_in
-from pi_actors.cli.paper import Roll, console_of
-from pi_actors.cli.screen import QUIET, WARNING, Screen
+from pi_actors.cli.paper import QUIET, WARNING, Roll, console_of
+from pi_actors.cli.screen import Screen
 from pi_actors.core.errors import Unanswered
 from pi_actors.core.ids import ROOT, ActorId
 from pi_actors.core.messages import Usage
@@ -39,6 +41,9 @@ def run(opening: Opening, task: str, *, as_json: bool) -> int:
             async with viewer.showing(session):
                 session.resume()
                 outcome = await _asked(session, task)
+                await session.live.waits.until(lambda state: not _summarises(state))
+            if running_compactions(session.live.line.shown):
+                tell(f"a summary is still to be written; {goes_on(opening.store, opening.session)}")
             return viewer.end(session, outcome)
 
     return until_interrupted(main, what_now=goes_on(opening.store, opening.session))
@@ -77,6 +82,18 @@ def running_tools(state: SessionState) -> dict[ActorId, ToolInput]:
     return found
 
 
+def running_compactions(state: SessionState) -> dict[ActorId, CompactionInput]:
+    """The compactions that have not ended, by their actors."""
+    found: dict[ActorId, CompactionInput] = {}
+    for actor in state.actors.values():
+        match actor.state:
+            case Begun(input=born) | Asking(input=born) | Failed(asked=Asking(input=born)):
+                found[actor.id] = born
+            case _:
+                pass
+    return found
+
+
 def usage_words(usage: Usage) -> str:
     """Tokens and money, for people."""
     cost = "" if usage.cost is None else f", ${usage.cost}"
@@ -94,9 +111,10 @@ class _Viewer:
     async def begin(self, session: Session, title: str) -> None:
         entries = await session.root.entries()
         self._paper.line(f"· {title}", QUIET)
-        self._screen.learn(entries, running_tools(session.live.line.shown))
+        self._screen.learn(ROOT, entries, running_tools(session.live.line.shown))
         if self._recalls:
             self._screen.recall(entries[-RECALLED:])
+        self._screen.go_on(running_compactions(session.live.line.shown))
 
     def showing(self, session: Session) -> AbstractAsyncContextManager[Feed]:
         return showing(session, self._screen.show)
@@ -151,6 +169,14 @@ async def _asked(session: Session, task: str) -> Answer | Unanswered:
         return await session.root.ask(task)
     except Unanswered as unanswered:
         return unanswered
+
+
+def _summarises(state: SessionState) -> bool:
+    """Whether a summary of the root agent's context is being written; one that failed waits for its time."""
+    root = state.actors[ROOT].state
+    owned = root.compactions if isinstance(root, AgentState) else ()
+    actors = (state.actors.get(id) for id in owned)
+    return any(actor is not None and isinstance(actor.state, Begun | Asking) for actor in actors)
 
 
 def _waits_for(session: Session) -> str | None:

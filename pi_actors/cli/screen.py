@@ -18,6 +18,7 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     ToolResultSettled,
 )
+from pi_actors.actors.compaction.messages import CompactionInput
 from pi_actors.actors.generation.messages import (
     Delta,
     PartialStreamed,
@@ -27,7 +28,8 @@ from pi_actors.actors.generation.messages import (
 )
 from pi_actors.actors.tool.messages import KIND as TOOL_KIND
 from pi_actors.actors.tool.messages import ToolInput, ToolOutputStreamed, ToolReconcileStarted, ToolStarted
-from pi_actors.cli.paper import Paper
+from pi_actors.cli.paper import FAULT, GOOD, QUIET, USER, WARNING, Paper
+from pi_actors.cli.summaries import Summaries
 from pi_actors.cli.wording import call_words, shortened
 from pi_actors.core.ids import ActorId, EntryId
 from pi_actors.core.lifecycle import AbortMarked, WorkEnded, WorkSpawned
@@ -36,12 +38,6 @@ from pi_actors.core.record import Commit, Recorded
 
 RESULT_LINES: Final = 6
 """How much of a result is shown that did not stream."""
-
-QUIET: Final = "dim"
-GOOD: Final = "green"
-WARNING: Final = "yellow"
-FAULT: Final = "red"
-USER: Final = "bold cyan"
 
 CallKey: TypeAlias = tuple[EntryId, int]
 
@@ -55,27 +51,37 @@ class Screen:
         self._tools: dict[ActorId, ToolInput] = {}
         self._shown: dict[ActorId, dict[int, str]] = {}
         self._output: dict[ActorId, str] = {}
+        self._summaries = Summaries(paper)
 
-    def learn(self, entries: Sequence[Entry], tools: Mapping[ActorId, ToolInput]) -> None:
-        """Know the calls of *entries* and the running *tools*, which began before the first commit."""
+    def learn(self, agent: ActorId, entries: Sequence[Entry], tools: Mapping[ActorId, ToolInput]) -> None:
+        """Know *agent*'s *entries* and the running *tools*, which began before the first commit."""
         for entry in entries:
             for message in entry.messages:
                 self._remember_calls(entry.id, calls_of(message))
         self._tools.update(tools)
+        self._summaries.learn(agent, [entry.id for entry in entries if entry.head is None])
 
     def recall(self, entries: Sequence[Entry]) -> None:
         """Show what was said before."""
         for entry in entries:
+            if entry.kind == "pi.compaction":
+                self._summaries.recall(entry)
+                continue
             for message in entry.messages:
                 if message.role == "user":
                     self._show_user((message,))
                 elif message.role == "assistant" and entry.text:
                     self._paper.line(entry.text)
 
+    def go_on(self, compactions: Mapping[ActorId, CompactionInput]) -> None:
+        """Show the *compactions* that go on, as they began before the first commit."""
+        self._summaries.go_on(compactions)
+
     def show(self, commit: Commit) -> None:
         """Show one commit."""
         for recorded in commit:
-            self._show(recorded)
+            if not self._summaries.show(recorded):
+                self._show(recorded)
 
     def _show(self, recorded: Recorded) -> None:
         match recorded.event:

@@ -1,8 +1,11 @@
 """A scripted model as a JSON file, so that everything can be tried with no key and no network.
 
-The file is a list of answers by turn, or an object with that list as ``turns``:
+The file is a list of answers by turn, or an object with that list as ``turns``; the rest is optional:
 
-    {"chunk_ms": 10, "turns": [ANSWER, ...]}
+    {"chunk_ms": 10, "context_window": 200000, "turns": [ANSWER, ...], "summaries": [ANSWER, ...]}
+
+``summaries``: what requests for a summary get, each until it stands in the context. ``context_window``:
+in tokens.
 
 An ANSWER is plain text, one of the objects below, or a list of these: one for each attempt, of
 which the last repeats.
@@ -26,6 +29,7 @@ from pi_actors.models import ScriptedCall, ScriptedModel, call_raw, cut, fail, o
 from pi_actors.models.plays import Item, Play
 
 NotNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class CallLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,12 +55,15 @@ class AnswerLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 AnswerText: TypeAlias = str | AnswerLine
+TurnLine: TypeAlias = AnswerText | tuple[AnswerText, ...]
 
 
 class ScriptFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file. ``chunk_ms``: pause between two pieces of what is said."""
 
-    turns: tuple[AnswerText | tuple[AnswerText, ...], ...]
+    turns: tuple[TurnLine, ...]
+    summaries: tuple[TurnLine, ...] | None = None
+    context_window: Positive = 200_000
     chunk_ms: NotNegative = 0
 
 
@@ -68,7 +75,13 @@ def scripted_file(path: Path, *, name: str) -> ScriptedModel:
     """
     script = _read(path, name)
     try:
-        return ScriptedModel([_item(turn) for turn in script.turns], chunk_ms=script.chunk_ms, name=name)
+        return ScriptedModel(
+            [_item(turn) for turn in script.turns],
+            chunk_ms=script.chunk_ms,
+            summaries=None if script.summaries is None else [_item(line) for line in script.summaries],
+            name=name,
+            context_window=script.context_window,
+        )
     except ValueError as error:
         raise UnknownName(f"model {name!r}: {path} is no script: {error}") from error
 
@@ -86,7 +99,7 @@ def _read(path: Path, name: str) -> ScriptFile:
         raise UnknownName(f"model {name!r}: {path} is no script: {error}") from error
 
 
-def _item(turn: AnswerText | tuple[AnswerText, ...]) -> Item:
+def _item(turn: TurnLine) -> Item:
     if isinstance(turn, tuple):
         return [_play(answer) for answer in turn]
     return _play(turn)

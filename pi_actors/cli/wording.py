@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from pi_actors.actors.agent.entries import fork_of
 from pi_actors.actors.agent.messages import (
     AgentConfigured,
     EntryAppended,
@@ -21,6 +22,7 @@ from pi_actors.actors.agent.messages import (
     SubmissionSettled,
     ToolResultSettled,
 )
+from pi_actors.actors.compaction.messages import KIND as COMPACTION_KIND
 from pi_actors.actors.custom.messages import WorkAdvanced, WorkResumed
 from pi_actors.actors.generation.messages import (
     PartialStreamed,
@@ -39,6 +41,7 @@ from pi_actors.actors.tool.messages import (
     ToolStarted,
 )
 from pi_actors.cli.wording_compactions import WORDS as WORDS_OF_COMPACTIONS
+from pi_actors.cli.wording_compactions import compaction_words, placed_words
 from pi_actors.core.decider import Event
 from pi_actors.core.instants import instant as instant_of
 from pi_actors.core.lifecycle import (
@@ -111,7 +114,9 @@ def _value(value: object) -> str:
 
 def _agent_spawned(event: AgentSpawned) -> str:
     owner = f"owned by {event.owner}" if event.owner else "that nobody owns"
-    return f"an agent {owner}{_choices(event.choices)}"
+    fork = fork_of(event)
+    origin = "" if fork is None else f", forked from agent {fork.parent} at entry {fork.at}"
+    return f"an agent {owner}{origin}{_choices(event.choices)}"
 
 
 def _configured(event: AgentConfigured) -> str:
@@ -128,6 +133,8 @@ def _work_spawned(event: WorkSpawned) -> str:
     if event.kind == TOOL_KIND:
         call = msgspec.msgpack.decode(event.input, type=ToolInput)
         return f"{event.kind} {owner}: call {call.index} of entry {call.entry}, {call.name}"
+    if event.kind == COMPACTION_KIND:
+        return f"{event.kind} {owner}: {compaction_words(event)}"
     return f"{event.kind} {owner}"
 
 
@@ -195,6 +202,8 @@ def _detail(detail: str | None) -> str:
 
 def _appended(event: EntryAppended) -> str:
     head = "" if event.head is None else f" (the context starts at {event.head})"
+    if event.kind == "pi.compaction":
+        return f"{event.kind}: {placed_words(event.data)}{head} {_messages(event.messages)}"
     return f"{event.kind} {_messages(event.messages)}{head}"
 
 

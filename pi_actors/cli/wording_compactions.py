@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from pi_actors.actors.agent.messages import CompactionEnded, CompactionSkipped, CompactionStarted
 from pi_actors.actors.compaction.messages import (
+    CompactionInput,
     SummaryFailed,
     SummaryRepeated,
     SummarySettled,
@@ -12,7 +15,32 @@ from pi_actors.actors.compaction.messages import (
 )
 from pi_actors.actors.generation.messages import CompactionAwaited, CompactionReturned
 from pi_actors.core.decider import Event
+from pi_actors.core.lifecycle import WorkSpawned
+from pi_actors.core.text import Json
 from projections.fold import in_calendar, iso
+
+
+def compaction_words(event: WorkSpawned) -> str:
+    """What a compaction is to do, from its birth."""
+    born = msgspec.msgpack.decode(event.input, type=CompactionInput)
+    what = f"{born.trigger}, {entries_words(len(born.entries))} of a context of about {born.tokens:,} tokens"
+    return f"{what}; from entry {born.keep_from} on it stays" if born.entries else what
+
+
+def placed_words(data: Json, kept: int | None = None) -> str:
+    """A summary's entry in a line, from its data and how many entries it kept."""
+    words = "context summarised"
+    match data:
+        case {"tokens_before": int(tokens)}:
+            words += f": about {tokens:,} tokens before"
+        case _:
+            pass
+    return words if kept is None else f"{words}, the newest {entries_words(kept)} kept"
+
+
+def entries_words(count: int) -> str:
+    """A number of entries."""
+    return "1 entry" if count == 1 else f"{count:,} entries"
 
 
 def _started(event: CompactionStarted) -> str:
@@ -24,7 +52,7 @@ def _ended(event: CompactionEnded) -> str:
 
 
 def _skipped(event: CompactionSkipped) -> str:
-    return f"the context has about {event.tokens} tokens, and only {event.freed_tokens} could be freed"
+    return f"the context has about {event.tokens:,} tokens, and only {event.freed_tokens:,} could be freed"
 
 
 def _awaited(event: CompactionAwaited) -> str:
@@ -37,7 +65,7 @@ def _returned(_: CompactionReturned) -> str:
 
 
 def _summary_started(event: SummaryStarted) -> str:
-    most = "" if event.input_tokens_max is None else f", at most {event.input_tokens_max} tokens at a time"
+    most = "" if event.input_tokens_max is None else f", at most {event.input_tokens_max:,} tokens at a time"
     return f"{event.model} is asked{most}"
 
 

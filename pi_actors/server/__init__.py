@@ -9,7 +9,7 @@ routes         what can be asked for; ``answers``: how bodies are read and JSON 
 served         sessions of this process, and sessions that are followed in a store
 feed           what viewers are sent, made once for all: ``kept_frames``, ``history``
 event_stream   how they are sent it; ``watchers``: what is new to one of them
-commands       submit, steer, withdraw, abort
+commands       submit, steer, withdraw, abort, compact
 trees, timeline    the ownership tree, the ends of commits
 page_files     the page, and whatever else stands in the folder ``page``
 """

@@ -1,8 +1,8 @@
-"""Commands over the network: ``submit``, ``steer``, ``withdraw`` and ``abort``.
+"""Commands over the network: ``submit``, ``steer``, ``withdraw``, ``abort`` and ``compact``.
 
 They need a session that this process owns. With a request id a repeated POST does nothing twice:
-what was submitted is found again in the store, also after a restart; an abort is remembered by this
-process, and one that names its ``run`` never reaches a later one.
+what was submitted or begun is found again in the store, also after a restart; an abort is remembered
+by this process, and one that names its ``run`` never reaches a later one.
 """
 
 from collections import OrderedDict
@@ -56,8 +56,19 @@ class Aborted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     request_id: str | None = None
 
 
+class Compacted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What ``compact`` takes; all of it may be left out. ``instructions``: what the summary should mind."""
+
+    instructions: str | None = None
+    request_id: str | None = None
+
+
 class Commands:
-    """The four commands. Answers are ``{"submission", "status"}`` and ``{"status"}``."""
+    """The five commands. Answers are ``{"submission", "status"}`` and ``{"status"}``.
+
+    ``compact`` answers ``{"actor", "status", "reason", "detail"}``: the status is live or how the actor
+    has ended, by ``reason``. With a request id it may be asked again for the same actor's.
+    """
 
     def __init__(self) -> None:
         self._aborts = Remembered()
@@ -89,6 +100,13 @@ class Commands:
             if answered.status is None:
                 answered.status = await _aborted(session.agent(agent), session, wish)
         return json_answer({"status": answered.status})
+
+    async def compact(self, request: Request, served: Served, agent: ActorId) -> Response:
+        """Begin to summarise the older part of the agent's context, and say how that stands."""
+        wish = await body_of(request, Compacted)
+        session = _owned(served)
+        actor = await session.agent(agent).compact(wish.instructions, request_id=wish.request_id)
+        return json_answer({"actor": actor, **await _standing(session, actor)})
 
 
 class Answered:
@@ -137,6 +155,14 @@ async def _submission(session: Session, agent: ActorId, id: SubmissionId) -> Sub
     if recorded is None or recorded.actor != agent:
         raise NotFound(f"agent {agent} has no submission {id}")
     return session.submission(id)
+
+
+async def _standing(session: Session, actor: ActorId) -> dict[str, str | None]:
+    shown = session.live.line.shown.actors.get(actor)
+    if shown is not None and shown.live:
+        return {"status": "live", "reason": None, "detail": None}
+    outcome = await session.wait_actor(actor)
+    return {"status": outcome.status, "reason": outcome.reason, "detail": outcome.detail}
 
 
 async def _aborted(agent: Agent, session: Session, wish: Aborted) -> str:

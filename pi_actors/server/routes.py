@@ -4,7 +4,7 @@ GET   /sessions                                    {"sessions": [...]}
 GET   /sessions/{session}/agents/{agent}/view      {"position", "at", "value"}
 GET   /sessions/{session}/agents/{agent}/events    frames, as server-sent events
 GET   /sessions/{session}/agents/{agent}/replay    ?to=N: {"position", "at", "value", "tree"}
-POST  /sessions/{session}/agents/{agent}/submit    and steer, withdraw, abort: see ``commands``
+POST  /sessions/{session}/agents/{agent}/submit    and steer, withdraw, abort, compact: see ``commands``
 GET   /sessions/{session}/tree                     {"position", "at", "tree"}
 GET   /sessions/{session}/tree/events              the same each time it changes
 GET   /sessions/{session}/positions                ?after=N&limit=M: {"positions", "next", "end"}
@@ -70,6 +70,7 @@ class Routes:
             "steer": self._commands.steer,
             "withdraw": self._commands.withdraw,
             "abort": self._commands.abort,
+            "compact": self._commands.compact,
         }
         return [
             Route("/sessions", self._listed),

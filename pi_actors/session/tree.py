@@ -5,7 +5,7 @@ from typing import Literal
 from pi_actors.actors.agent.state import AgentState
 from pi_actors.core.state import Actor, SessionState
 from pi_actors.runtime.live import LiveSession
-from projections.tree import ActorNode
+from projections.tree import ActorNode, ForkedFrom
 
 
 def nodes_of(live: LiveSession) -> list[ActorNode]:
@@ -28,6 +28,7 @@ def _node(state: SessionState, actor: Actor, blocked: str | None) -> ActorNode:
         waiting_on=_busy_children(state, actor) if stopping else _waited_for(actor),
         abort_requested=actor.marked,
         blocked=blocked,
+        forked_from=_forked_from(actor),
     )
 
 
@@ -37,6 +38,13 @@ def _condition(actor: Actor) -> Literal["pending", "completing", "busy", "waitin
     if isinstance(actor.state, AgentState) and actor.state.run is not None:
         return "busy"
     return "waiting" if actor.busy else "idle"
+
+
+def _forked_from(actor: Actor) -> ForkedFrom | None:
+    if not isinstance(actor.state, AgentState) or actor.state.forked is None:
+        return None
+    agent, entry = actor.state.forked
+    return ForkedFrom(agent=agent, entry=entry)
 
 
 def _waited_for(actor: Actor) -> tuple[int, ...]:

@@ -13,54 +13,14 @@ from pi_actors.actors.agent.messages import (
 )
 from pi_actors.actors.generation.messages import Delta, PartialStreamed, RequestRepeated, RetryScheduled
 from pi_actors.actors.tool.messages import ToolInput, ToolOutputStreamed, ToolStarted
-from pi_actors.cli.screen import Screen
 from pi_actors.core.decider import Event
 from pi_actors.core.lifecycle import WorkSpawned
 from pi_actors.core.messages import Call, CallRef, Diagnostic, ResponseInfo, Text, Thinking, user_message
-from pi_actors.core.record import Recorded
+from tests.cli.seeing import seen
 
 ANSWER = ResponseInfo(stop="answer", model="m")
 CALL = Call(index=0, wire_id="x", name="bash", arguments='{"command":"make"}')
 ASKED = ResponseSettled(by=2, info=ResponseInfo(stop="calls", model="m"), parts=(CALL,))
-
-
-class Page:
-    """Paper that remembers what was written."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def line(self, text: str, style: str = "") -> None:
-        self.end_line()
-        self.text += text + "\n"
-
-    def piece(self, text: str, style: str = "") -> None:
-        self.text += text
-
-    def end_line(self) -> None:
-        if self.text and not self.text.endswith("\n"):
-            self.text += "\n"
-
-
-def seen(*events: tuple[int, int, Event]) -> str:
-    """What is seen of (position, actor, event), each a commit of its own."""
-    page = Page()
-    screen = Screen(page)
-    for position, actor, event in events:
-        screen.show(
-            (
-                Recorded(
-                    position=position,
-                    end=position,
-                    at_us=0,
-                    actor=actor,
-                    cause=0,
-                    topic=type(event).__name__,
-                    event=event,
-                ),
-            )
-        )
-    return page.text
 
 
 def streamed(*deltas: tuple[int, str]) -> PartialStreamed:

@@ -65,6 +65,14 @@ async def test_it_plays_faults(tmp_path: Path) -> None:
         assert failed.value.kind == kind
 
 
+async def test_summaries_and_the_context_window_are_part_of_the_script(tmp_path: Path) -> None:
+    script = {"turns": [], "summaries": [[{"fail": "overloaded"}, "Much."]], "context_window": 9_000}
+    model = scripted_file(written(tmp_path, script), name="it")
+    assert model.context_window == 9_000
+    asked = ModelRequest(messages=(), turn=0, attempt=2, purpose="summary")
+    assert (await model.stream(asked, lambda _: None)).parts == (Text(text="Much."),)
+
+
 @pytest.mark.parametrize(
     ("text", "says_what"),
     [
@@ -73,6 +81,7 @@ async def test_it_plays_faults(tmp_path: Path) -> None:
         ('[{"txt": "x"}]', "unknown field `txt`"),
         ("[[]]", "needs an answer for attempt 1"),
         ('{"turns": ["x"], "chunk_ms": -1}', "chunk_ms"),
+        ('{"turns": ["x"], "context_window": 0}', "context_window"),
     ],
 )
 def test_a_file_that_is_no_script_is_told_where_and_why(tmp_path: Path, text: str, says_what: str) -> None:

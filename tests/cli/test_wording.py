@@ -3,7 +3,9 @@
 import msgspec
 import pytest
 
+from pi_actors.actors.agent.entries import ForkInput
 from pi_actors.actors.agent.messages import (
+    CompactionSkipped,
     EntryAppended,
     EntryDraft,
     ResponseSettled,
@@ -11,9 +13,10 @@ from pi_actors.actors.agent.messages import (
     SubmissionQueued,
     ToolResultSettled,
 )
+from pi_actors.actors.compaction.messages import CompactionInput
 from pi_actors.actors.topics import ALL
 from pi_actors.cli.wording import _WORDS, call_words, line_of, shortened, words_of
-from pi_actors.core.lifecycle import Outcome, WorkEnded
+from pi_actors.core.lifecycle import AgentSpawned, Choices, Outcome, WorkEnded, WorkSpawned
 from pi_actors.core.messages import Call, CallRef, Diagnostic, ResponseInfo, Text, user_message
 from pi_actors.core.record import Recorded, UnknownEvent
 
@@ -89,6 +92,33 @@ def test_queued_inputs_and_outcomes_have_words() -> None:
     assert words_of(queued) == 'steer with request id r1 pi.user "faster"'
     ended = WorkEnded(outcome=Outcome(status="failed", reason="tool_error", detail="no"))
     assert words_of(ended) == "failed (tool_error): no"
+
+
+def test_compactions_and_summaries_have_words() -> None:
+    born = CompactionInput(trigger="blocking", entries=(2, 3), keep_from=4, tokens=9_000)
+    spawned = WorkSpawned(kind="pi.compaction", agent=1, owner=6, input=msgspec.msgpack.encode(born))
+    assert words_of(spawned) == (
+        "pi.compaction owned by 6: blocking, 2 entries of a context of about 9,000 tokens; "
+        "from entry 4 on it stays"
+    )
+    nothing = msgspec.msgpack.encode(CompactionInput(trigger="manual", tokens=20))
+    assert words_of(WorkSpawned(kind="pi.compaction", agent=1, input=nothing)) == (
+        "pi.compaction of agent 1: manual, 0 entries of a context of about 20 tokens"
+    )
+    said, data = (user_message("Much was said."),), {"trigger": "blocking", "tokens_before": 9_000}
+    assert words_of(EntryAppended(kind="pi.compaction", messages=said, head=4, data=data)) == (
+        "pi.compaction: context summarised: about 9,000 tokens before (the context starts at 4) "
+        '"Much was said."'
+    )
+    skipped = CompactionSkipped(tokens=9_000, freed_tokens=10)
+    assert words_of(skipped) == "the context has about 9,000 tokens, and only 10 could be freed"
+
+
+def test_a_forks_birth_says_where_it_goes_on_from() -> None:
+    born = msgspec.msgpack.encode(ForkInput(parent=3, at=8, context=()))
+    assert words_of(AgentSpawned(choices=Choices(model="m"), input=born)) == (
+        'an agent that nobody owns, forked from agent 3 at entry 8 model="m"'
+    )
 
 
 def test_an_event_of_a_newer_version_is_shown_as_what_it_is() -> None:

@@ -1,5 +1,8 @@
 """The ownership tree."""
 
+import msgspec
+
+from pi_actors.actors.agent.entries import ForkInput
 from pi_actors.actors.agent.messages import RunEnded
 from pi_actors.core.lifecycle import (
     COMPLETED,
@@ -10,7 +13,7 @@ from pi_actors.core.lifecycle import (
     WorkEnded,
     WorkSpawned,
 )
-from projections.tree import TREE, ActorNode
+from projections.tree import TREE, ActorNode, ForkedFrom
 from tests.projections.story import ROOT, Story, response
 
 
@@ -147,4 +150,14 @@ def test_the_document_of_the_tree_lists_its_nodes() -> None:
         "waiting_on": [],
         "abort_requested": False,
         "blocked": None,
+        "forked_from": None,
     }
+
+
+def test_a_fork_says_whose_history_it_goes_on_from_and_up_to_where() -> None:
+    story = started()
+    born = msgspec.msgpack.encode(ForkInput(parent=ROOT, at=7, context=()))
+    fork = story.commit((0, AgentSpawned(input=born)))
+    damaged = story.commit((0, AgentSpawned(input=b"no fork's")))
+    assert node(story, fork).forked_from == ForkedFrom(agent=ROOT, entry=7)
+    assert [node(story, id).forked_from for id in (ROOT, damaged)] == [None, None]
