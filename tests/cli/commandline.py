@@ -96,10 +96,10 @@ def topics_of(events: Sequence[Event]) -> list[str]:
     return [event["topic"] for event in events if event["topic"] not in progress]
 
 
-def script(folder: Path, *turns: object, name: str = "script.json", chunk_ms: int = 0) -> str:
+def script(folder: Path, *turns: object, name: str = "script.json", **settings: object) -> str:
     """A scripted model that says *turns*, as an argument of ``--model``."""
     file = folder / name
-    file.write_bytes(msgspec.json.encode({"chunk_ms": chunk_ms, "turns": turns}))
+    file.write_bytes(msgspec.json.encode({"turns": turns, **settings}))
     return f"scripted:{file}"
 
 
