@@ -8,9 +8,12 @@ import httpx
 import pytest
 import trio
 
-from pi_actors import Session, open_session
+from pi_actors import Session, Settings, open_session
+from pi_actors.core.lifecycle import WorkSpawned
+from pi_actors.core.settings import CompactionSettings
 from pi_actors.core.text import Json
-from pi_actors.models import ScriptedModel, call, reply
+from pi_actors.models import ScriptedModel, call, reply, stall
+from pi_actors.models.plays import Item
 from pi_actors.server import open_server
 from pi_actors.tools import Tool, tool
 from tests.server.asking import AGENT, asking, error_of, post
@@ -153,6 +156,60 @@ async def test_an_abort_that_is_sent_again_does_not_stop_what_was_begun_since(tm
         assert (await post(client, "abort", {}))["status"] == "idle", "one without an id is not remembered"
 
 
+async def test_a_context_is_summarised_once_however_often_that_is_asked(tmp_path: Path) -> None:
+    body = {"instructions": "Mind the words.", "request_id": "c"}
+    async with open_session(tmp_path / "work.db", model=talkative(), settings=UNASKED) as session:
+        for _ in range(3):
+            await session.root.ask("Talk.")
+        async with open_server(session, port=0) as server, asking(server) as client:
+            begun = await post(client, "compact", body)
+            assert set(begun) == {"actor", "status", "reason", "detail"}
+            assert (await session.wait_actor(begun["actor"])).status == "completed"
+            assert (await session.root.entries())[0].kind == "pi.compaction"
+            settled = {"actor": begun["actor"], "status": "completed", "reason": None, "detail": None}
+            assert await post(client, "compact", body) == settled
+    async with (
+        open_session(tmp_path / "work.db", settings=UNASKED) as session,
+        open_server(session, port=0) as server,
+        asking(server) as client,
+    ):
+        before = session.position
+        assert await post(client, "compact", body) == settled
+        assert session.position == before, "also after a restart"
+        spawned = await session.live.recorded(begun["actor"])
+        assert spawned is not None
+        assert isinstance(spawned.event, WorkSpawned)
+        assert b"Mind the words." in spawned.event.input
+
+
+async def test_a_compaction_says_whether_it_goes_on_was_stopped_or_had_nothing_to_do(tmp_path: Path) -> None:
+    async with (
+        open_session(tmp_path / "work.db", model=talkative(stall()), settings=UNASKED) as session,
+        open_server(session, port=0) as server,
+        asking(server) as client,
+    ):
+        nothing = await post(client, "compact", {})
+        assert (nothing["status"], nothing["reason"]) == ("completed", "nothing_to_compact")
+        assert nothing["detail"] == "the context is too small to leave anything out"
+        for _ in range(3):
+            await session.root.ask("Talk.")
+        begun = await post(client, "compact", {"request_id": "c"})
+        assert (begun["status"], begun["reason"]) == ("live", None)
+        assert await post(client, "compact", {"request_id": "c"}) == begun
+        assert await post(client, "abort", {}) == {"status": "idle"}
+        assert (await post(client, "compact", {"request_id": "c"})) == {**begun, "status": "aborted"}
+
+
+UNASKED = Settings(compaction=CompactionSettings(enabled=False))
+"""Nothing is summarised that nobody has asked for."""
+
+
+def talkative(*summaries: Item) -> ScriptedModel:
+    """A model with a small window that gives long answers."""
+    answers = [reply("word " * 180)] * 3
+    return ScriptedModel(answers, summaries=[*summaries] or None, context_window=800)
+
+
 async def test_a_session_that_is_only_read_takes_no_commands(tmp_path: Path) -> None:
     async with (
         open_session(tmp_path / "work.db") as session,
@@ -164,6 +221,7 @@ async def test_a_session_that_is_only_read_takes_no_commands(tmp_path: Path) -> 
             "steer": {"content": "x"},
             "withdraw": {"submission": 1},
             "abort": {},
+            "compact": {},
         }
         for command, body in bodies.items():
             code, message = await error_of(await client.post(f"{AGENT}/{command}", json=body), 409)
@@ -172,14 +230,14 @@ async def test_a_session_that_is_only_read_takes_no_commands(tmp_path: Path) -> 
         assert session.position == 1
 
 
-@pytest.mark.parametrize("command", ["submit", "steer", "abort"])
+@pytest.mark.parametrize("command", ["submit", "steer", "abort", "compact"])
 async def test_commands_for_an_agent_that_is_not_there_are_404(tmp_path: Path, command: str) -> None:
     async with (
         open_session(tmp_path / "work.db") as session,
         open_server(session, port=0) as server,
         asking(server) as client,
     ):
-        body = {} if command == "abort" else {"content": "x"}
+        body = {} if command in ("abort", "compact") else {"content": "x"}
         assert (await error_of(await client.post(f"/sessions/main/agents/9/{command}", json=body), 404))[
             0
         ] == "not_found"
@@ -199,5 +257,7 @@ async def test_a_request_id_that_was_used_for_something_else_is_refused(tmp_path
         code, message = await error_of(answer, 409)
         assert code == "refused"
         assert "was used for write" in message
+        answer = await client.post(f"{AGENT}/compact", json={"request_id": "taken"})
+        assert await error_of(answer, 409) == (code, message.replace("an input", "a compaction"))
         answer = await client.post(f"{AGENT}/submit", json={"content": "x", "request_id": "x" * 501})
         assert (await error_of(answer, 409))[0] == "refused"
