@@ -26,6 +26,7 @@ from pi_actors.runtime.scopes import background
 from pi_actors.runtime.threads import in_thread
 from projections import Frame, View, attach, fold, follow
 from projections.attach import client_for
+from projections.fold import Document
 
 if TYPE_CHECKING:
     from pi_actors.cli.remote_control import RemoteControl
@@ -166,14 +167,22 @@ class _Terminal:
                     self._watched.wake()
                 elif wish == "send" and text:
                     await control.submit(text)
-                elif wish == "stop" and (run := self._run()) is not None:
-                    await control.abort(run)
+                elif wish == "stop" and self._works():
+                    await control.abort(self._run())
         except PiActorsError as error:
             self._note = str(error)
             self._watched.wake()
 
+    def _works(self) -> bool:
+        """Whether there is something to stop: a run, or a summary that is being written beside none."""
+        return self._run() is not None or bool(self._live()["compactions"])
+
     def _run(self) -> Position | None:
+        run = self._live()["run"]
+        return None if run is None else run["id"]
+
+    def _live(self) -> Document:
         value = self._watched.seen.value
         assert value is not None, "an agent is watched"
-        run = value["docs"]["pi.live"]["run"]
-        return None if run is None else run["id"]
+        live: Document = value["docs"]["pi.live"]
+        return live

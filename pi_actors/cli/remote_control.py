@@ -59,13 +59,13 @@ class RemoteControl:
         begun = msgspec.json.decode(answer, type=_Begun)
         return begun.detail or begun.reason if begun.reason is not None else None
 
-    async def abort(self, run: Position) -> None:
-        """Stop that run.
+    async def abort(self, run: Position | None) -> None:
+        """Stop that run, or whatever is done without one.
 
         Raises:
             AttachFailed, NotFound: it was refused, or the server could not be reached.
         """
-        await self._post("abort", {"run": run})
+        await self._post("abort", {} if run is None else {"run": run})
 
     async def _post(self, command: str, body: dict[str, Json]) -> bytes:
         body = {**body, "request_id": uuid4().hex}

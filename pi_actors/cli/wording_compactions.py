@@ -35,7 +35,9 @@ def placed_words(data: Json, kept: int | None = None) -> str:
             words += f": about {tokens:,} tokens before"
         case _:
             pass
-    return words if kept is None else f"{words}, the newest {entries_words(kept)} kept"
+    if kept is None:
+        return words
+    return f"{words}, the newest {'entry' if kept == 1 else entries_words(kept)} kept"
 
 
 def entries_words(count: int) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.cli.commandline import Event, events_of, json_lines, pi_actors, read_until, running, script
-from tests.cli.terminal import END_KEY, ENTER, at_terminal
+from tests.cli.terminal import END_KEY, ENTER, ESCAPE_KEY, at_terminal
 from tests.server.processes import serving
 
 WINDOW: Final = 800
@@ -131,3 +131,21 @@ def test_a_person_at_a_server_has_the_context_summarised(tmp_path: Path) -> None
         terminal.wait_for("✗ the context is too small to leave anything out")
         terminal.press(END_KEY)
         assert terminal.end() == 0
+
+
+def test_a_person_at_a_server_stops_a_summary(tmp_path: Path) -> None:
+    model = talkative(tmp_path, summaries=[{"stall": "They"}])
+    nearly_full(tmp_path, model)
+    with (
+        serving("pi-actors.db", "--model", model, cwd=tmp_path) as server,
+        at_terminal("attach", server.url, cwd=tmp_path) as terminal,
+    ):
+        terminal.wait_for("Enter sends")
+        terminal.press("/compact" + ENTER)
+        terminal.wait_for("· the context is summarised, as asked: ")
+        terminal.press(ESCAPE_KEY)
+        with running("log", "pi-actors.db", "--follow", "--json", cwd=tmp_path) as process:
+            ended = of_compactions(read_until(process, "CompactionEnded"))[-1]
+        terminal.press(END_KEY)
+        assert terminal.end() == 0
+    assert ended["event"]["outcome"]["status"] == "aborted"

@@ -95,7 +95,7 @@ def test_live_compactions_and_summaries_are_lines_of_their_own() -> None:
     lines = drawn(story, width=100)
     assert first < kept
     assert lines[1:5] == [
-        "≡ context summarised: about 1,234 tokens before, the newest 1 entry kept",
+        "≡ context summarised: about 1,234 tokens before, the newest entry kept",
         "> two",
         "· the context is summarised, in the background: m is asked, part 2",
         "· the summary failed: overloaded; attempt 2 at 1970-01-01T00:00:01Z",

@@ -1,4 +1,5 @@
 // The box at the bottom: what people say to the agent, and how they stop it.
+import { Compactor } from "./compactions.js";
 import { byId } from "./dom.js";
 import { agentPath, newId, post } from "./server.js";
 
@@ -9,6 +10,7 @@ export class Composer {
     this.path = agentPath(session, agent);
     Object.assign(this, { fail, signal, busy: false, run: null, work: 0, sent: null, stopping: null });
     [this.form, this.input, this.send, this.queue, this.stop] = ["composer", "input", "send", "queue", "stop"].map(byId);
+    this.compactor = new Compactor(this.path, { fail, signal });
     const on = (node, type, act) => node.addEventListener(type, act, { signal });
     this.input.value = drafts.get(this.path) ?? "";
     this.send.disabled = this.queue.disabled = false;
@@ -43,6 +45,11 @@ export class Composer {
   async say(mode) {
     const content = this.input.value.trim();
     if (!content || this.send.disabled) return;
+    const [compact, minding] = content.match(/^\/compact(?:\s+(.+))?$/s) ?? [];
+    if (compact) {
+      this.keep("");
+      return this.compactor.begin(minding ?? null);
+    }
     if (this.sent?.content !== content || this.sent.mode !== mode) this.sent = { content, mode, id: newId() };
     this.send.disabled = this.queue.disabled = true;
     try {

@@ -1,7 +1,7 @@
 // The side panel: who the agent is, what it has cost, and the ownership tree.
 import { element, plural } from "./dom.js";
 
-const SHORT = { "pi.agent": "Agent", "pi.generation": "answer", "pi.tool": "tool" };
+const SHORT = { "pi.agent": "Agent", "pi.generation": "answer", "pi.tool": "tool", "pi.compaction": "summary" };
 const NAMED_MAX = 4;
 
 export function showAgent(container, { model, thinking, cwd }) {
@@ -39,6 +39,7 @@ function lineOf(node, names) {
   const name = names.get(node.id) ?? SHORT[node.kind] ?? node.kind;
   const marks = [
     node.blocked ? "blocked" : node.state,
+    node.forked_from && `forked from agent ${node.forked_from.agent} at entry ${node.forked_from.entry}`,
     node.background && "in the background",
     node.abort_requested && "stopping",
     node.waiting_on.length && `waits for ${firstOf(node.waiting_on)}`,

@@ -1,4 +1,5 @@
 // The transcript: one row for each entry, the answer that is being written, and what comes next.
+import { fillSummary, liveNote, makeSummary } from "./compactions.js";
 import { button, element, setText, timeOf } from "./dom.js";
 import { fillParts } from "./parts.js";
 
@@ -55,7 +56,8 @@ export class Transcript {
     const known = this.rows.get(entry.id);
     if (known?.made.every((each, place) => each === made[place])) return entry.id;
     const node = known?.node ?? this.adopted(entry, partial) ?? makeRow(entry);
-    fillRow(node, entry, (part) => this.callOf(entry, part));
+    if (entry.kind === "pi.compaction") fillSummary(node, entry, this.known);
+    else fillRow(node, entry, (part) => this.callOf(entry, part));
     this.rows.set(entry.id, { node, made });
     return entry.id;
   }
@@ -99,14 +101,14 @@ export class Transcript {
   }
 
   showNext(live, inbox, commands) {
-    const now = [live.generation, live.retry, live.unknown, inbox, live.run, commands];
     const asking = live.generation && !live.generation.partial.length && live.generation.model;
-    const state = [...now.slice(1), asking];
+    const state = [live.retry, live.compactions, live.unknown, inbox, live.run, commands, asking];
     if (this.told?.every((each, place) => each === state[place])) return;
     this.told = state;
     this.next.replaceChildren(
       ...(asking ? [element("p", "note pulse", `Waiting for ${asking}`)] : []),
       ...(live.retry ? [retryNote(live.retry)] : []),
+      ...live.compactions.map(liveNote),
       ...live.unknown.map(({ name }) => element("p", "note warn", `Nobody knows whether ${name} had its effect: it was interrupted.`)),
       ...(inbox.held ? [heldNote(inbox.held)] : []),
       ...(inbox.items.length ? [this.queue(inbox.items, commands)] : []),
@@ -115,9 +117,12 @@ export class Transcript {
 
   queue(items, commands) {
     const rows = items.map((item) => {
-      const mode = { steer: "steers after the current tools", write: "is noted only" }[item.mode] ?? "comes when it is done";
-      const text = element("span", "", element("q", "", item.text || item.kind), element("small", "", mode));
-      return element("li", "", text, ...(commands ? [button("Withdraw", "quiet", () => this.withdraw(item.id))] : []));
+      const summary = item.kind === "pi.compaction";
+      const mode = { steer: "steers after the current tools", write: summary ? "takes its place after the current step" : "is noted only" };
+      const said = element("q", "", summary ? "A summary of the older context" : item.text || item.kind);
+      const text = element("span", "", said, element("small", "", mode[item.mode] ?? "comes when it is done"));
+      const withdraw = commands && !summary ? [button("Withdraw", "quiet", () => this.withdraw(item.id))] : [];
+      return element("li", "", text, ...withdraw);
     });
     return element("section", "queue", element("h2", "", `Waiting (${items.length})`), element("ul", "", ...rows));
   }
@@ -126,7 +131,8 @@ export class Transcript {
 function makeRow(entry) {
   if (entry.kind === "pi.assistant") return element("li", "assistant", element("div"), element("footer"));
   if (entry.kind === "pi.user") return element("li", "user", element("div"), element("footer"));
-  const title = { "pi.system": "Instructions", "pi.compaction": "Summary of what came before" }[entry.kind] ?? entry.kind;
+  if (entry.kind === "pi.compaction") return makeSummary();
+  const title = { "pi.system": "Instructions" }[entry.kind] ?? entry.kind;
   if (entry.kind === "pi.reset") return element("li", "reset", element("div"), element("footer"));
   const fold = element("details", "fold", element("summary", "", title), element("div"));
   return element("li", "other", fold, element("footer"));

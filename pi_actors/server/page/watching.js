@@ -91,7 +91,10 @@ export class Watching {
     const live = docs["pi.live"];
     this.transcript.show(shown.value, this.commands && !this.past);
     byId("empty").hidden = entries.length + live.tools.length > 0 || live.generation !== null;
-    this.composer.show(this.now?.value.docs["pi.agent"] ?? agent);
+    const present = this.now ?? shown;
+    this.composer.show(present.value.docs["pi.agent"]);
+    const { compactions } = present.value.docs["pi.live"];
+    this.composer.compactor.show({ position: present.position, live: compactions, commands: this.commands });
     byId("composer").hidden = this.past !== null || !this.commands;
     byId("read-only").hidden = this.past !== null || this.commands;
     const { model, thinking } = agent.resolved ?? agent.chosen;
