@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from pi_actors.core.catalog import Catalog
-from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.ids import ActorId, EntryId, Position
 from pi_actors.core.lifecycle import AgentSpawned, Choices, Outcome, WorkSpawned
 from pi_actors.core.settings import Settings
 
@@ -78,13 +78,15 @@ class Passive(msgspec.Struct, frozen=True, kw_only=True):
     """Stands in for the state and the memos of an idle agent that gave up its memory.
 
     No event makes it, so no fold has it: whoever keeps the state puts it there, and puts back what
-    the agent was as of ``position`` before the agent decides or evolves again. ``last_step`` and
-    ``model`` (the chosen one) are what others ask of it without waking it.
+    the agent was as of ``position`` before the agent decides or evolves again. ``last_step``, ``model``
+    (the chosen one) and ``forked`` (from which agent, at which entry) are what others ask of it
+    without waking it.
     """
 
     position: Position
     last_step: Position
     model: str | None
+    forked: tuple[ActorId, EntryId] | None = None
 
 
 class Birth(msgspec.Struct, frozen=True, kw_only=True):

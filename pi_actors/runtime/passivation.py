@@ -129,7 +129,9 @@ def _without_all(state: SessionState, actors: Sequence[Actor], position: Positio
     for actor in actors:
         assert isinstance(actor.state, AgentState), actor
         agent = actor.state
-        stand_in = Passive(position=position, last_step=agent.last_step, model=agent.choices.model)
+        stand_in = Passive(
+            position=position, last_step=agent.last_step, model=agent.choices.model, forked=agent.forked
+        )
         state = without(state, actor.id, stand_in)
     return state
 

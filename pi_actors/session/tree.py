@@ -3,6 +3,7 @@
 from typing import Literal
 
 from pi_actors.actors.agent.state import AgentState
+from pi_actors.core.decider import Passive
 from pi_actors.core.state import Actor, SessionState
 from pi_actors.runtime.live import LiveSession
 from projections.tree import ActorNode, ForkedFrom
@@ -41,10 +42,11 @@ def _condition(actor: Actor) -> Literal["pending", "completing", "busy", "waitin
 
 
 def _forked_from(actor: Actor) -> ForkedFrom | None:
-    if not isinstance(actor.state, AgentState) or actor.state.forked is None:
-        return None
-    agent, entry = actor.state.forked
-    return ForkedFrom(agent=agent, entry=entry)
+    match actor.state:
+        case AgentState(forked=(agent, entry)) | Passive(forked=(agent, entry)):
+            return ForkedFrom(agent=agent, entry=entry)
+        case _:
+            return None
 
 
 def _waited_for(actor: Actor) -> tuple[int, ...]:

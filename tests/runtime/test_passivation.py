@@ -219,6 +219,16 @@ async def test_what_needs_no_memory_of_an_agent_does_not_wake_it(
         assert (node.id, node.kind, node.state, node.blocked) == (ROOT, "pi.agent", "idle", None)
 
 
+async def test_a_passive_fork_is_told_in_the_tree_with_what_it_was_forked_from() -> None:
+    async with at_rest() as session:
+        fork = await session.root.fork((await session.root.entries())[-1].id)
+        told = session.tree()
+        assert told[1].forked_from is not None
+        await pass_time(session)
+        assert is_passive(session, fork.id)
+        assert session.tree() == told
+
+
 async def test_what_is_refused_to_an_agent_is_refused_to_a_passive_one() -> None:
     async with at_rest() as session:
         position = session.position
