@@ -176,6 +176,7 @@ async def test_the_tree_and_what_is_below_one_agent_can_be_asked_for_and_watched
         assert [node["id"] for node in whole["tree"]] == [1, other.id]
         assert set(whole["tree"][0]) == {
             "id", "kind", "agent", "owner", "background", "state", "waiting_on", "abort_requested", "blocked",
+            "forked_from",
         }  # fmt: skip
         below = (await client.get(f"/sessions/main/agents/{other.id}/tree")).json()
         assert [node["id"] for node in below["tree"]] == [other.id]
