@@ -22,6 +22,9 @@ from pi_actors.storage.log import FORMAT, Row
 DISPLAY: Final = 1
 """Flag bit 0: only for display; a writer that does not know the topic may skip the row."""
 
+DISPLAY_START: Final = bytes((0x98, FORMAT, DISPLAY))
+"""How the bytes of every row begin that is only for display."""
+
 ROW_BYTES_MAX: Final = 2 * VALUE_BYTES_MAX
 
 _NO_CHECKSUM: Final = 0xFFFFFFFF

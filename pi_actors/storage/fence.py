@@ -5,6 +5,7 @@ from pi_actors.core.ids import SessionId
 from pi_actors.storage.log import FORMAT, Batch, Head
 
 _ADVICE = "Nothing of this commit was stored. Close the session and open it again."
+_NOTHING_DELETED = "Nothing was deleted. Close the session and open it again."
 
 
 def last_position(batch: Batch) -> int:
@@ -13,6 +14,15 @@ def last_position(batch: Batch) -> int:
     assert batch.rows, f"a batch of session {batch.session!r} has no rows"
     assert batch.rows[-1].position == last, f"rows after {batch.after} end at {batch.rows[-1].position}"
     return last
+
+
+def scavenger_fenced(session: SessionId, epoch: int, head: Head | None) -> Fenced:
+    """The head says another epoch than that of who wants to delete rows."""
+    now = "it has no head" if head is None else f"it is at epoch {head.epoch}"
+    return Fenced(
+        f"session {session!r} was taken over by another writer: {now}, and this one is of epoch {epoch}. "
+        f"{_NOTHING_DELETED}"
+    )
 
 
 def fenced(batch: Batch, head: Head | None) -> Fenced:

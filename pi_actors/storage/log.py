@@ -68,7 +68,11 @@ class Batch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """A session's head row: its fence and its line in the directory of sessions."""
+    """A session's head row: its fence and its line in the directory of sessions.
+
+    ``scavenged_to``: below it rows that are only for display may be gone. A fold of what is left has
+    the exact state at every commit's end from there on.
+    """
 
     session: SessionId
     epoch: int
@@ -108,7 +112,7 @@ class LogReader(Protocol):
         ...
 
     def size_bytes(self, session: SessionId) -> int:
-        """About how much room the session's rows take."""
+        """How many bytes the session's rows hold now."""
         ...
 
     def read(
@@ -122,6 +126,13 @@ class LogReader(Protocol):
 
     def read_at(self, session: SessionId, positions: Sequence[Position]) -> list[Row]:
         """The rows at these positions, in ascending order; missing ones are left out."""
+        ...
+
+    def read_display(self, session: SessionId, *, before: Position, limit: int = PAGE_ROWS) -> list[Row]:
+        """The newest *limit* rows before *before* that are only for display, newest first.
+
+        It costs what it returns, however long the log is. There are fewer of them where they are large.
+        """
         ...
 
     def find_request(
@@ -156,7 +167,10 @@ class Log(LogReader, Protocol):
 
     @property
     def transactions(self) -> int:
-        """How many write transactions this log has committed since it was opened."""
+        """How many write transactions this log has committed since it was opened.
+
+        Those of ``scavenge`` and ``give_back`` are not counted: they wait for no disk.
+        """
         ...
 
     def acquire(self, session: SessionId) -> Held:
@@ -192,6 +206,34 @@ class Log(LogReader, Protocol):
 
         Raises:
             StoreError: the transaction failed; nothing of it is stored, or nobody knows.
+        """
+        ...
+
+    def scavenge(
+        self, session: SessionId, *, epoch: int, positions: Sequence[Position], through: Position
+    ) -> Fenced | None:
+        """Delete the session's rows at *positions* and raise its ``scavenged_to`` to *through*.
+
+        Both happen in one transaction, or nothing where the head is of another epoch, which is
+        returned. Rows that are not only for display stay; a ``scavenged_to`` that is higher stays, too.
+        *through*: the end of a commit from which on no state depends on these rows.
+
+        It may be lost by a power cut, together with all that was written after it, and is then to be
+        done again; what was acknowledged before is never lost by it.
+
+        Raises:
+            StoreError: as ``append``.
+        """
+        ...
+
+    def give_back(self) -> bool:
+        """Give some of the room that deleted rows have left back to the file system, a small step.
+
+        Returns whether it did, so that there may be more. What is about to be used again stays. It is
+        safe and may be lost as ``scavenge`` is. Closing the log gives back nearly all.
+
+        Raises:
+            StoreError: as ``append``.
         """
         ...
 

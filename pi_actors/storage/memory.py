@@ -4,6 +4,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from heapq import nlargest
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,8 @@ from msgspec.structs import replace
 from pi_actors.core.errors import Fenced, StoreError
 from pi_actors.core.ids import ActorId, Position, SessionId
 from pi_actors.core.record import IndexRows
-from pi_actors.storage.fence import conflicting, fenced, last_position
+from pi_actors.storage.codec import DISPLAY_START
+from pi_actors.storage.fence import conflicting, fenced, last_position, scavenger_fenced
 from pi_actors.storage.folder import require_session_id
 from pi_actors.storage.locks import in_use, this_process
 from pi_actors.storage.log import FORMAT, PAGE_ROWS, REQUEST_KINDS, Batch, Head, RequestKind, Row, Snapshot
@@ -80,9 +82,26 @@ class MemoryLog:
         except IntegrityError as error:
             return conflicting(batch, str(error))
         found.head = replace(found.head, position=last, live=batch.live, updated_us=batch.at_us)
-        found.size_bytes += sum(len(row.state) for row in batch.rows)
+        found.store(batch.rows)
         found.index(batch.index)
         return None
+
+    def scavenge(
+        self, session: SessionId, *, epoch: int, positions: Sequence[Position], through: Position
+    ) -> Fenced | None:
+        with self._opened():
+            found = self._sessions.get(session)
+            if found is None or found.head.epoch != epoch:
+                return scavenger_fenced(session, epoch, found.head if found else None)
+            for position in found.display.intersection(positions):
+                found.size_bytes -= self.recorder.forget(session, position)
+                found.display.discard(position)
+            found.head = replace(found.head, scavenged_to=max(found.head.scavenged_to, through))
+            return None
+
+    def give_back(self) -> bool:
+        with self._opened():
+            return False
 
     def head(self, session: SessionId) -> Head | None:
         with self._opened():
@@ -111,6 +130,13 @@ class MemoryLog:
         with self._opened():
             rows = (self.recorder.row_at(session, position) for position in sorted(set(positions)))
             return list(filter(None, rows))
+
+    def read_display(self, session: SessionId, *, before: Position, limit: int = PAGE_ROWS) -> list[Row]:
+        with self._opened():
+            found = self._sessions.get(session)
+            display = found.display if found else ()
+            positions = nlargest(limit, (position for position in display if position < before))
+            return list(filter(None, (self.recorder.row_at(session, position) for position in positions)))
 
     def find_request(
         self, session: SessionId, agent: ActorId, request_id: str
@@ -188,13 +214,27 @@ class PositionedRecorder(POPOApplicationRecorder):
         stored = self._stored_events[place]
         return Row(stored.originator_version, stored.topic, stored.state)
 
+    def forget(self, session: SessionId, position: Position) -> int:
+        """Drop the row at *position* and return how many bytes it held.
+
+        Its place stays, without content, as the library counts places.
+        """
+        place = self._stored_events_index[session].pop(position)
+        stored = self._stored_events[place]
+        self._stored_events[place] = StoredEvent(session, position, stored.topic, b"")
+        return len(stored.state)
+
 
 class _Session:
-    """A session's head and what its commits have added to the index."""
+    """A session's head and what its commits have added to the index.
+
+    ``display``: the positions of the rows that are only for display.
+    """
 
     def __init__(self, head: Head) -> None:
         self.head = head
         self.size_bytes = 0
+        self.display: set[Position] = set()
         self.requests: dict[tuple[ActorId, str], tuple[Position, RequestKind]] = {}
         self.settled: dict[Position, Position] = {}
         self.entries: dict[ActorId, list[Position]] = {}
@@ -214,6 +254,10 @@ class _Session:
             if id in self.settled:
                 return f"what settled {id}"
         return None
+
+    def store(self, rows: Sequence[Row]) -> None:
+        self.size_bytes += sum(len(row.state) for row in rows)
+        self.display.update(row.position for row in rows if row.state.startswith(DISPLAY_START))
 
     def index(self, rows: IndexRows) -> None:
         for agent, request_id, submission, kind in rows.requests:

@@ -6,7 +6,7 @@ from pi_actors.core.errors import NotSupported, StoreUnreadable
 from pi_actors.storage.log import Log, LogReader
 from pi_actors.storage.memory import MemoryLog
 from pi_actors.storage.sqlite import open_sqlite, open_sqlite_reader
-from pi_actors.storage.sqlite_connections import Durability
+from pi_actors.storage.sqlite_connections import Durability, wal_of
 
 
 def open_log(store: str | Path, durability: Durability = "power") -> Log:
@@ -36,6 +36,12 @@ def open_reader(store: str | Path) -> LogReader:
             "a store in memory can be read only by the process that holds it, from its session"
         )
     return open_sqlite_reader(file_of(store))
+
+
+def store_bytes(store: str | Path) -> int:
+    """How much the store's file takes on the disk, with its write-ahead log. Raises as ``file_of``."""
+    file = file_of(store)
+    return sum(part.stat().st_size for part in (file, wal_of(file)) if part.exists())
 
 
 def file_of(store: str | Path) -> Path:

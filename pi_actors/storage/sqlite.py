@@ -15,9 +15,9 @@ from typing import TypeVar, get_args
 from eventsourcing.sqlite import SQLiteApplicationRecorder
 
 from pi_actors.core.errors import Fenced, NotSupported, StoreError, StoreUnreadable
-from pi_actors.core.ids import SessionId
+from pi_actors.core.ids import Position, SessionId
 from pi_actors.core.record import IndexRows
-from pi_actors.storage.fence import require_known_format
+from pi_actors.storage.fence import require_known_format, scavenger_fenced
 from pi_actors.storage.folder import ensure_folder, open_private, require_session_id, spill_folder
 from pi_actors.storage.locks import LockFile, StoreLock, acquire_session, require_locks
 from pi_actors.storage.log import Batch, Head, Snapshot
@@ -27,6 +27,7 @@ from pi_actors.storage.sqlite_errors import translated
 from pi_actors.storage.sqlite_heads import MARKERS, head_of, make_head, number_of
 from pi_actors.storage.sqlite_reads import SQLiteReader
 from pi_actors.storage.sqlite_recorder import recorder_of
+from pi_actors.storage.sqlite_room import ROWS_A_PAGE, give_back, scavenge, surplus_pages
 from pi_actors.storage.sqlite_schema import Contents, contents, prepare, require_sqlite
 from pi_actors.storage.sqlite_snapshots import save_snapshots, snapshot_pages
 
@@ -122,6 +123,23 @@ class SQLiteLog(SQLiteReader):
             self._writer.wrote(pages_of(batches))
         return outcomes
 
+    def scavenge(
+        self, session: SessionId, *, epoch: int, positions: Sequence[Position], through: Position
+    ) -> Fenced | None:
+        with self._writing(self._writer.unsynced_transaction) as cursor:
+            self._writer.wrote(len(positions) // ROWS_A_PAGE)
+            if scavenge(cursor, session, epoch=epoch, positions=positions, through=through):
+                return None
+            return scavenger_fenced(session, epoch, head_of(cursor, session))
+
+    def give_back(self) -> bool:
+        if not self._has_room_to_give():
+            return False
+        with self._writing(self._writer.unsynced_transaction) as cursor:
+            pages = give_back(cursor)
+            self._writer.wrote(2 * pages)
+        return pages > 0
+
     def rebuild_index(self, session: SessionId, rows: IndexRows) -> None:
         with self._writing() as cursor:
             number = self._number(cursor, session)
@@ -160,6 +178,9 @@ class SQLiteLog(SQLiteReader):
         number = number_of(cursor, session)
         assert number is not None, f"session {session!r} was never claimed"
         return number
+
+    def _has_room_to_give(self) -> bool:
+        return self._run(lambda connection: surplus_pages(connection) > 0)
 
     @contextmanager
     def _writing(

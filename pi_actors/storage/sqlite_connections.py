@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from pi_actors.core.errors import StoreError
 from pi_actors.storage.locks import StoreLock
+from pi_actors.storage.sqlite_room import give_back_at_close
 
 Durability: TypeAlias = Literal["power", "process"]
 """What an acknowledged commit survives: the loss of power, or only the end of the process."""
@@ -28,6 +29,12 @@ TRUNCATE_BYTES: Final = 64 * 1024 * 1024
 
 T = TypeVar("T")
 
+_FULL: Final = "FULL"
+"""Each commit waits until the write-ahead log is on the disk."""
+
+_NORMAL: Final = "NORMAL"
+"""Only checkpoints do."""
+
 _BUSY_S: Final = 10.0
 _IDLE_READERS_MAX: Final = 4
 
@@ -38,17 +45,16 @@ class Writer:
     def __init__(self, store: Path, lock: StoreLock, durability: Durability) -> None:
         """Connect. The caller holds *lock*. Raises sqlite3.Error and OSError."""
         self.transactions = 0
+        self._synced = durability == "power"
         self._store = store
         self._wal = wal_of(store)
         self._lock = lock
         self._identity = _identity(store)
         self._pages = 0
-        # FULL waits at each commit until the log is on the disk, NORMAL only at checkpoints.
-        self._synchronous = "FULL" if durability == "power" else "NORMAL"
         self.connection = connect(
             store,
             "mode=rw",
-            f"synchronous={self._synchronous}",
+            f"synchronous={_FULL if self._synced else _NORMAL}",
             "fullfsync=1",
             "checkpoint_fullfsync=1",
             "wal_autocheckpoint=0",
@@ -62,42 +68,62 @@ class Writer:
         Raises sqlite3.Error, OSError and StoreError.
         """
         with self._lock:
-            self._require_same_file()
-            cursor = self.connection.cursor()
-            try:
-                cursor.execute("BEGIN IMMEDIATE")
+            with self._transaction() as cursor:
                 yield cursor
-                cursor.execute("COMMIT")
-            except BaseException:
-                self.connection.rollback()
-                raise
             self.transactions += 1
-            self._pages += PAGES_A_TRANSACTION
             self._checkpoint_when_due()
 
     @contextmanager
     def unsynced_transaction(self) -> Generator[sqlite3.Cursor]:
-        """A write transaction that waits for no disk. Raises as ``transaction`` does.
+        """A write transaction that waits for no disk: a power cut may undo it. Raises as ``transaction``.
 
-        A power cut loses transactions from the end of the log only, so one that is not lost has kept
-        all that were committed before it.
+        That harms nothing else. The write-ahead log is read up to its first incomplete transaction, so
+        what goes is always its end: this transaction goes alone, or with later ones of its kind. A
+        later one that was synced took all before it to the disk. A checkpoint syncs the log before it
+        writes to the database, at NORMAL too.
         """
-        self.connection.execute("PRAGMA synchronous=NORMAL")
-        try:
-            with self.transaction() as cursor:
+        with self._lock:
+            with self._unsynced(), self._transaction() as cursor:
                 yield cursor
+            self._checkpoint_when_due()
+
+    @contextmanager
+    def _unsynced(self) -> Generator[None]:
+        # Between transactions, as SQLite refuses it within one.
+        self.connection.execute(f"PRAGMA synchronous={_NORMAL}")
+        try:
+            yield
         finally:
-            self.connection.execute(f"PRAGMA synchronous={self._synchronous}")
+            if self._synced:
+                self.connection.execute(f"PRAGMA synchronous={_FULL}")
+
+    @contextmanager
+    def _transaction(self) -> Generator[sqlite3.Cursor]:
+        self._require_same_file()
+        cursor = self.connection.cursor()
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+            yield cursor
+            cursor.execute("COMMIT")
+        except BaseException:
+            self.connection.rollback()
+            raise
+        self._pages += PAGES_A_TRANSACTION
 
     def wrote(self, pages: int) -> None:
         """Count further *pages* of the running transaction towards the next checkpoint."""
         self._pages += pages
 
     def close(self, *, checkpoint: bool) -> None:
-        """Close the connection; with *checkpoint*, empty the log first. Raises StoreError."""
+        """Close the connection; with *checkpoint*, give back free room and empty the log first.
+
+        Raises StoreError.
+        """
         with self._lock:
             if checkpoint:
                 try:
+                    with self._unsynced():
+                        give_back_at_close(self.connection)
                     self._truncate(busy_ms=1_000)
                 except sqlite3.Error:
                     # All that was acknowledged stands in the log, and the next opening reads it.

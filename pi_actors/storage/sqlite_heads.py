@@ -16,11 +16,13 @@ MARKERS: Final = IndexRows(requests=((MARKER, "", 0, ""),), settled=((MARKER, 0)
 
 def make_head(cursor: sqlite3.Cursor, session: SessionId, now_us: int) -> None:
     """Make the session's head where it has none: of epoch 0, at the last position that is stored."""
-    # A session whose head was deleted may have work to do; its next commit says.
+    # A session whose head was deleted may have work to do; its next commit says. Where rows are missing
+    # nobody can tell any more how far they were scavenged.
     cursor.execute(
         "INSERT INTO sessions (session, epoch, position, format, scavenged_to, live, updated_us, size_bytes)"
-        " SELECT ?, 0, coalesce(max(originator_version), 0), ?, 0, count(*) > 0, ?,"
-        " coalesce(sum(length(state)), 0)"
+        " SELECT ?, 0, coalesce(max(originator_version), 0), ?,"
+        " CASE WHEN count(*) < max(originator_version) THEN max(originator_version) ELSE 0 END,"
+        " count(*) > 0, ?, coalesce(sum(length(state)), 0)"
         " FROM stored_events WHERE originator_id=?",
         (session, FORMAT, now_us, session),
     )

@@ -11,7 +11,7 @@ from pi_actors.storage.log import PAGE_BYTES, PAGE_ROWS, REQUEST_KINDS, Head, Re
 from pi_actors.storage.sqlite_connections import Readers
 from pi_actors.storage.sqlite_errors import translated
 from pi_actors.storage.sqlite_heads import HEAD_COLUMNS, head_from, head_of
-from pi_actors.storage.sqlite_schema import MARKER
+from pi_actors.storage.sqlite_schema import IS_DISPLAY, MARKER
 from pi_actors.storage.sqlite_snapshots import read_snapshots
 
 T = TypeVar("T")
@@ -65,6 +65,10 @@ class SQLiteReader:
                 row for position in wanted for row in _rows(connection, query, (session, position))
             ]
         )
+
+    def read_display(self, session: SessionId, *, before: Position, limit: int = PAGE_ROWS) -> list[Row]:
+        query = f"{_ROWS} AND originator_version<? AND {IS_DISPLAY} ORDER BY originator_version DESC LIMIT ?"
+        return self._run(lambda connection: _rows(connection, query, (session, before, limit)))
 
     def find_request(
         self, session: SessionId, agent: ActorId, request_id: str

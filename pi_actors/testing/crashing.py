@@ -104,6 +104,16 @@ class CrashingLog:
         self._require_running()
         return self.log.claim(session, now_us=now_us)
 
+    def scavenge(
+        self, session: SessionId, *, epoch: int, positions: Sequence[Position], through: Position
+    ) -> Fenced | None:
+        self._require_running()
+        return self.log.scavenge(session, epoch=epoch, positions=positions, through=through)
+
+    def give_back(self) -> bool:
+        self._require_running()
+        return self.log.give_back()
+
     def rebuild_index(self, session: SessionId, rows: IndexRows) -> None:
         self._require_running()
         self.log.rebuild_index(session, rows)
@@ -132,6 +142,10 @@ class CrashingLog:
     def read_at(self, session: SessionId, positions: Sequence[Position]) -> list[Row]:
         self._require_running()
         return self.log.read_at(session, positions)
+
+    def read_display(self, session: SessionId, *, before: Position, limit: int = PAGE_ROWS) -> list[Row]:
+        self._require_running()
+        return self.log.read_display(session, before=before, limit=limit)
 
     def find_request(
         self, session: SessionId, agent: ActorId, request_id: str

@@ -97,3 +97,19 @@ def positions(log: LogReader, session: str, *, after: int = 0, through: int = 1_
     while page := log.read(session, after=found[-1] if found else after, through=through):
         found += [row.position for row in page]
     return found
+
+
+def shown_batch(session: str, after: int, count: int = 1, *, text: str = "a glimpse") -> Batch:
+    """A commit of *count* events that are only for display."""
+    whole = batch(session, after, count)
+    rows = [
+        encode_row(
+            session,
+            msgspec.structs.replace(
+                recorded(row.position, end=after + count), topic="Shown", event=Shown(text=text)
+            ),
+            TOPICS,
+        )
+        for row in whole.rows
+    ]
+    return msgspec.structs.replace(whole, rows=rows)

@@ -12,7 +12,16 @@ from pi_actors.core.record import IndexRows
 from pi_actors.storage.codec import decode_rows, published
 from pi_actors.storage.log import FORMAT, PAGE_ROWS, Head, Log
 from pi_actors.storage.opening import open_log
-from tests.storage.events import NOW_US, TOPICS, append, batch, claimed, positions, refusal
+from tests.storage.events import (
+    NOW_US,
+    TOPICS,
+    append,
+    batch,
+    claimed,
+    positions,
+    refusal,
+    shown_batch,
+)
 
 
 @pytest.fixture(params=["memory:", "sqlite:"])
@@ -379,3 +388,109 @@ def test_a_closed_log_refuses_everything(log: Log) -> None:
     ):
         with pytest.raises(StoreError, match="is closed"):
             use()
+
+
+# Scavenging.
+
+
+def scavenged(log: Log, *positions: int, through: int, epoch: int = 1) -> Fenced | None:
+    """What came of deleting rows of "main"."""
+    return log.scavenge("main", epoch=epoch, positions=positions, through=through)
+
+
+def scavenged_to(log: Log) -> int:
+    """What the head of "main" says."""
+    head = log.head("main")
+    assert head is not None
+    return head.scavenged_to
+
+
+def stored_bytes(log: Log) -> int:
+    """How much the rows of "main" hold."""
+    return sum(len(row.state) for row in log.read("main", after=0, through=1_000))
+
+
+def with_glimpses(log: Log) -> None:
+    """Notes at 1, 2 and 6, what is only for display at 3, 4, 5 and 7."""
+    claimed(log, "main")
+    append(log, batch("main", 0, 2), shown_batch("main", 2), shown_batch("main", 3, 2))
+    append(log, batch("main", 5), shown_batch("main", 6))
+
+
+def test_scavenging_deletes_rows_and_says_up_to_where_something_is_missing(log: Log) -> None:
+    with_glimpses(log)
+    before = log.size_bytes("main")
+    assert scavenged(log, 5, 4, through=6) is None
+    assert positions(log, "main") == [1, 2, 3, 6, 7]
+    assert [row.position for row in log.read_at("main", [4, 6])] == [6]
+    assert scavenged_to(log) == 6
+    assert log.size_bytes("main") == stored_bytes(log) < before
+    head = log.head("main")
+    assert head is not None
+    assert (head.position, head.epoch) == (7, 1)
+    append(log, batch("main", 7))
+    assert positions(log, "main", after=5) == [6, 7, 8]
+
+
+def test_only_rows_for_display_can_be_scavenged(log: Log) -> None:
+    with_glimpses(log)
+    assert scavenged(log, 6, 5, 2, through=7) is None
+    assert positions(log, "main") == [1, 2, 3, 4, 6, 7]
+    assert log.size_bytes("main") == stored_bytes(log)
+
+
+def test_who_does_not_own_the_session_any_more_deletes_nothing(log: Log) -> None:
+    with_glimpses(log)
+    claimed(log, "main")
+    before = log.size_bytes("main")
+    refused = scavenged(log, 5, through=6, epoch=1)
+    assert isinstance(refused, Fenced)
+    assert str(refused) == (
+        "session 'main' was taken over by another writer: it is at epoch 2, and this one is of epoch 1. "
+        "Nothing was deleted. Close the session and open it again."
+    )
+    assert (positions(log, "main"), scavenged_to(log)) == ([1, 2, 3, 4, 5, 6, 7], 0)
+    assert log.size_bytes("main") == before
+    assert scavenged(log, 5, through=6, epoch=2) is None
+    assert "has no head" in str(log.scavenge("other", epoch=1, positions=[1], through=1))
+
+
+def test_where_something_is_missing_never_moves_back(log: Log) -> None:
+    with_glimpses(log)
+    scavenged(log, 7, through=7)
+    scavenged(log, 3, through=6)
+    assert (positions(log, "main"), scavenged_to(log)) == ([1, 2, 4, 5, 6], 7)
+    assert log.claim("main", now_us=NOW_US).scavenged_to == 7
+
+
+def test_deleting_again_what_has_gone_changes_nothing(log: Log) -> None:
+    with_glimpses(log)
+    for _ in range(2):
+        assert scavenged(log, 5, 4, through=6) is None
+        assert positions(log, "main") == [1, 2, 3, 6, 7]
+        assert log.size_bytes("main") == stored_bytes(log)
+
+
+def test_what_is_for_display_is_found_newest_first_whatever_stands_between(log: Log) -> None:
+    with_glimpses(log)
+    claimed(log, "other")
+    append(log, shown_batch("other", 0, 3))
+
+    def found(before: int, limit: int = PAGE_ROWS) -> list[int]:
+        return [row.position for row in log.read_display("main", before=before, limit=limit)]
+
+    assert found(100) == [7, 5, 4, 3]
+    assert found(7) == [5, 4, 3]
+    assert found(7, limit=2) == [5, 4]
+    assert found(3) == []
+    scavenged(log, 5, 4, through=6)
+    assert found(100) == [7, 3]
+    assert log.read_display("nobody", before=100) == []
+
+
+def test_scavenging_is_not_counted_among_the_transactions_that_wait_for_the_disk(log: Log) -> None:
+    with_glimpses(log)
+    before = log.transactions
+    scavenged(log, 5, through=6)
+    log.give_back()
+    assert log.transactions == before
