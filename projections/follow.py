@@ -34,6 +34,9 @@ async def follow(
     of the open session; nobody needs to have the session open. Its iteration does not end by itself:
     the session may be opened again at any time.
 
+    Progress that was scavenged before it was read leaves out the positions that cannot be shown any
+    more; a frame with a snapshot goes on after them.
+
     Raises:
         NotFound: the store has no such session, or the session has no such agent (yet).
         NotSupported: a store that only its own process can read, or a kind that is not built yet.
@@ -44,34 +47,51 @@ async def follow(
     async with opened(store) as source:
         state, tail = await source.current(session_id)
         entries = await source.call(partial(source.entries, session_id, state.entry_ids(agent)))
-        viewed = Viewed(state, agent, entries)
-        feed = Feed(viewed.snapshot())
+        followed = _Followed(tail, Viewed(state, agent, entries))
+        feed = Feed(followed.viewed.snapshot())
         view = View(feed)
         try:
-            async with _Beside(partial(_read_on, source, tail, viewed, feed)):
+            async with _Beside(partial(_read_on, source, followed, feed)):
                 yield view
         finally:
             view.end()
 
 
-async def _read_on(source: Source, tail: Tail, viewed: Viewed, feed: Feed) -> None:
+async def _read_on(source: Source, followed: "_Followed", feed: Feed) -> None:
     """Publish what is stored as soon as it is seen, until cancelled or until that fails."""
+    viewed = followed.viewed
     while True:
         before = viewed.position
         try:
-            frames = await source.call(partial(_advance, tail, viewed))
+            frames = await source.call(followed.advance)
         except PiActorsError as error:
             feed.finish(error)
             return
-        if viewed.position > before:
-            feed.publish(frames, viewed.snapshot())
-        else:
+        if viewed.position == before:
             await trio.sleep(LOOK_EVERY_S)
+        elif followed.is_exact:
+            feed.publish(frames, viewed.snapshot())
 
 
-def _advance(tail: Tail, viewed: Viewed) -> list[Frame]:
-    frames = (viewed.advance(commit) for commit in tail.read())
-    return [frame for frame in frames if frame is not None]
+class _Followed:
+    """A view that goes on with a tail. ``is_exact``: its value is the one that belongs to its position."""
+
+    def __init__(self, tail: Tail, viewed: Viewed) -> None:
+        self.viewed = viewed
+        self.is_exact = True
+        self._tail = tail
+
+    def advance(self) -> list[Frame]:
+        """Read the next page; the frames of its commits, of those that can be shown."""
+        frames: list[Frame] = []
+        for commit in self._tail.read():
+            frame, was_exact = self.viewed.advance(commit), self.is_exact
+            self.is_exact = self.viewed.position >= self._tail.exact_from
+            if self.is_exact and not was_exact:
+                frame = self.viewed.snapshot()
+            if self.is_exact and frame is not None:
+                frames.append(frame)
+        return frames
 
 
 class _Beside:

@@ -16,7 +16,7 @@ from pi_actors.core.lifecycle import AgentSpawned
 from pi_actors.core.record import Recorded, UnknownEvent
 from pi_actors.core.state import EMPTY, NO_MEMOS, Actor, Kinds, SessionState, evolve
 from pi_actors.runtime.state_codec import StateCodec
-from pi_actors.storage.codec import Topics, decode_row
+from pi_actors.storage.codec import Topics, decode_rows
 from pi_actors.storage.log import Log, Snapshot
 
 
@@ -35,21 +35,23 @@ class Kept(NamedTuple):
         Raises:
             LogCorrupt: a row is damaged, or missing though nobody has scavenged there.
         """
-        head = self.log.head(self.session)
-        scavenged_to = 0 if head is None else head.scavenged_to
+        scavenged_to = 0
         while after < through:
             rows = self.log.read(self.session, after=after, through=through)
-            if not rows and through <= scavenged_to:
-                return
-            if not rows:
-                raise LogCorrupt(self.session, after + 1, f"the rows from here to {through} are missing")
-            for row in rows:
-                if row.position > max(after, scavenged_to) + 1:
-                    raise LogCorrupt(
-                        self.session, after + 1, f"the rows from here to {row.position - 1} are missing"
-                    )
-                yield decode_row(self.session, row, self.topics)
-                after = row.position
+            for position in [row.position for row in rows] or [through + 1]:
+                if position > max(after, scavenged_to) + 1:
+                    # Whoever deletes rows raises it with that, so a look after the reading tells enough.
+                    scavenged_to = self._scavenged_to()
+                missing = max(after, scavenged_to) + 1
+                if position > missing:
+                    problem = f"the rows from here to {position - 1} are missing"
+                    raise LogCorrupt(self.session, missing, problem)
+                after = position
+            yield from decode_rows(self.session, rows, self.topics)
+
+    def _scavenged_to(self) -> Position:
+        head = self.log.head(self.session)
+        return 0 if head is None else head.scavenged_to
 
     def restore(self, uuid: str, agent: ActorId, stand_in: Passive) -> Actor:
         """What *agent* was when it gave up its memory and left *stand_in*. Blocks.

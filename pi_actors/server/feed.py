@@ -109,12 +109,22 @@ class Feed:
             del self._agents[agent]
 
     async def _catch_up(self, after: Position | None) -> None:
-        """Fold what may be shown by now. A beginning folds up to *after* first, as that is needed next."""
+        """Fold what may be shown by now. A beginning folds up to *after* first, as that is needed next.
+
+        Progress may be scavenged while it is read. What cannot be shown then is passed over: there
+        always is a later commit by now that can.
+        """
+        while await self._read_on(after):
+            pass
+
+    async def _read_on(self, after: Position | None) -> bool:
+        """Fold what is new, and return whether there must be more before anything can be shown."""
         end = await self._served.news.position()
         if self._tail is None:
             if after is not None and after < end:
                 await self._history.state_at(self._served, after)
             self._state, self._tail = await self._history.folded(self._served, end)
+            self.read_to = end
         try:
             while self.read_to < end and await self._served.read(partial(self._advance, self._tail, end)):
                 pass
@@ -122,14 +132,16 @@ class Feed:
             self.failed = True
             raise
         self.read_to = end
+        return self._state.position < self._tail.exact_from
 
     def _advance(self, tail: Tail, end: Position) -> bool:
         """Fold the next page, if there is one. In a thread, with the lock held."""
         commits = tail.read(to=end)
         for commit in commits:
             self._state = fold_commit(self._state, commit)
+            is_exact = self._state.position >= tail.exact_from
             for frames in tuple(self._agents.values()):
-                frames.show(self._state, commit)
+                frames.show(self._state, commit, is_exact=is_exact)
         return bool(commits)
 
     async def _reach_back(self, frames: KeptFrames, after: Position) -> None:
@@ -138,7 +150,7 @@ class Feed:
         if head is None or after < head.scavenged_to:
             return
         start, tail = await self._history.folded(self._served, after)
-        if frames.agent in start.folds:
+        if frames.agent in start.folds and start.position >= tail.exact_from:
             await self._served.read(partial(_reach_back, self._served, frames, start, tail))
 
 

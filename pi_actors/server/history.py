@@ -40,7 +40,7 @@ class History:
         while (further := await served.read(partial(fold_page, tail, state, to))) is not None:
             state = further
         if tail.last is not None and tail.last.position == state.position:
-            self._keep(served, state, tail.last)
+            self._keep(served, state, tail.last, tail.exact_from)
         return Folding(state, tail)
 
     async def run(self) -> None:
@@ -68,25 +68,29 @@ class History:
         positions = [at for session, at in self._kept if session == served.session_id and at <= to]
         if positions:
             key = served.session_id, max(positions)
-            state, row, _ = self._kept[key]
+            state, row, exact_from, _ = self._kept[key]
             if await _row_at(served, row.position) == row:
-                return Folding(state, served.tail(after=row.position, last=row))
+                return Folding(state, served.tail(after=row.position, last=row, exact_from=exact_from))
             self._kept.pop(key, None)
         return Folding(EMPTY, served.tail())
 
-    def _keep(self, served: Served, state: FoldedState, row: Row) -> None:
+    def _keep(self, served: Served, state: FoldedState, row: Row, exact_from: Position) -> None:
         key = served.session_id, state.position
-        self._kept[key] = _Kept(state, row, trio.current_time())
+        self._kept[key] = _Kept(state, row, exact_from, trio.current_time())
         self._kept.move_to_end(key)
         if len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
 
 
 class _Kept(NamedTuple):
-    """A state and the last row in it, by which it is seen to be of this very log."""
+    """A state and the last row in it, by which it is seen to be of this very log.
+
+    ``exact_from``: where states are exact again, if progress was missing on the way to this one.
+    """
 
     state: FoldedState
     row: Row
+    exact_from: Position
     used_at: float
 
 

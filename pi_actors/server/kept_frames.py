@@ -59,6 +59,7 @@ class KeptFrames:
         self._viewed = Viewed(state, agent, entries)
         self._frames: deque[Encoded] = deque()
         self._bytes = 0
+        self._is_exact = True
         self._snapshot: Encoded | None = None
 
     @property
@@ -66,10 +67,16 @@ class KeptFrames:
         """The state that was shown last."""
         return self._viewed.state
 
-    def show(self, state: FoldedState, commit: Commit) -> None:
-        """Go on with the next commit, to *state*."""
+    def show(self, state: FoldedState, commit: Commit, *, is_exact: bool = True) -> None:
+        """Go on with the next commit, to *state*.
+
+        Where that is not exact, nobody can be shown it; once it is again, everyone needs a snapshot.
+        """
         frame = self._viewed.show(state, commit)
-        if frame is not None:
+        was_exact, self._is_exact = self._is_exact, is_exact
+        if is_exact and not was_exact:
+            self._begin_anew()
+        elif is_exact and frame is not None:
             self._snapshot = None
             self._frames.append(encoded(frame))
             self._bytes += len(self._frames[-1].event)
@@ -97,19 +104,26 @@ class KeptFrames:
         return Batch(position, tuple(events))
 
     def reach_back(self, older: "KeptFrames", tail: Tail) -> None:
-        """Keep the frames from the beginning of *older* on too, unless they are too many.
+        """Keep the frames from the beginning of *older* on too.
 
-        *tail*: the log from there on. Blocks.
+        Nothing is kept where they are too many, or where not all can be shown any more. *tail*: the log
+        from there on. Blocks.
         """
         while commits := tail.read(to=self.floor):
             for commit in commits:
                 older.show(fold_commit(older.state, commit), commit)
-                if not self._has_room_for(older):
+                if older.state.position < tail.exact_from or not self._has_room_for(older):
                     self.lost_to = older.began_at + 1
                     return
         self._frames.extendleft(reversed(older._frames))
         self._bytes += older._bytes
         self.floor = older.floor
+
+    def _begin_anew(self) -> None:
+        self._snapshot = None
+        self._frames.clear()
+        self._bytes = 0
+        self.floor = self.lost_to = self._viewed.position
 
     def _has_room_for(self, older: "KeptFrames") -> bool:
         count, size = len(older._frames) + len(self._frames), older._bytes + self._bytes

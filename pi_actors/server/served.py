@@ -64,9 +64,9 @@ class Served:
         self.session = session
         self._readers = readers
 
-    def tail(self, *, after: Position = 0, last: Row | None = None) -> Tail:
+    def tail(self, *, after: Position = 0, last: Row | None = None, exact_from: Position = 0) -> Tail:
         """The session's log after a position; *last* is the row there, if that is known."""
-        return Tail(self.log, self.topics, self.session_id, after=after, last=last)
+        return Tail(self.log, self.topics, self.session_id, after=after, last=last, exact_from=exact_from)
 
     def entries(self, state: FoldedState, agent: ActorId) -> tuple[Entry, ...]:
         """The agent's active transcript in *state*. Blocks.

@@ -101,11 +101,14 @@ class DocumentSnapshots:
         return await self._read(partial(begin, store.log, store.topics, line.session_id, to=to))
 
     async def _fold_slowly(self, to: Position) -> FoldedState:
-        """The state of the first commit that ends at or after *to*, which is shown already."""
+        """The state of the first commit that ends at or after *to*, which is shown already.
+
+        Where progress was scavenged on the way, the state is that of a later commit: it is exact.
+        """
         state, tail = await self._begun()
-        through, shown = state.position, self._live.line.shown.position
-        while state.position < to and through < shown:
-            through = min(through + PAGE_ROWS, shown)
+        through = state.position
+        while state.position < max(to, tail.exact_from):
+            through = min(through + PAGE_ROWS, self._live.line.shown.position)
             further: FoldedState | None = state
             while further is not None:
                 state = further
@@ -122,6 +125,8 @@ class DocumentSnapshots:
             if further is None:
                 break
             state = further
+        if state.position < tail.exact_from:
+            raise _NotSaved
         return state
 
     async def _save(self, state: FoldedState) -> int:
@@ -140,7 +145,7 @@ class DocumentSnapshots:
 
 
 class _NotSaved(Exception):
-    """The state does not fit into a snapshot, or the session belongs to somebody else by now."""
+    """The state does not fit into a snapshot or is not exact, or the session is somebody else's by now."""
 
 
 def _timed(function: Callable[[], T]) -> tuple[T, float]:

@@ -1,8 +1,11 @@
 """Reading a log on and on."""
 
+from collections.abc import Callable
+
 import pytest
 
 from pi_actors.actors.agent.messages import EntryAppended
+from pi_actors.actors.generation.messages import Delta, PartialStreamed
 from pi_actors.core.errors import LogCorrupt, NotFound, StoreError
 from pi_actors.core.messages import user_message
 from pi_actors.core.record import Commit
@@ -156,6 +159,108 @@ def test_what_is_left_of_a_commit_whose_end_was_scavenged_is_given() -> None:
     commits = all_of(tail_of(log))
     assert [[each.position for each in commit] for commit in commits] == [[1], [2], [4], [6, 7]]
     assert [commit[-1].end for commit in commits] == [1, 3, 5, 7]
+
+
+class Raced(MemoryLog):
+    """A store from which rows go after a reader has looked at the head and before it reads the rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_reading: Callable[[], object] | None = None
+
+    def read(self, session: str, *, after: int, through: int, limit: int = PAGE_ROWS) -> list[Row]:
+        race, self.before_reading = self.before_reading, None
+        if race is not None:
+            race()
+        return super().read(session, after=after, through=through, limit=limit)
+
+
+def streamed(*, partials: int) -> Story:
+    """A root, something that streamed, and a note; each is a commit."""
+    story = Story()
+    story.spawn_root()
+    for _ in range(partials):
+        story.commit((ROOT, PARTIAL))
+    story.commit((ROOT, EntryAppended(kind="note")))
+    return story
+
+
+PARTIAL = PartialStreamed(deltas=(Delta(part=0, type="text", text="so far"),))
+
+
+def ends(commits: list[Commit]) -> list[int]:
+    return [commit[-1].end for commit in commits]
+
+
+def test_rows_that_go_between_a_look_at_the_head_and_the_reading_are_no_damage() -> None:
+    log = Raced()
+    stored(log, streamed(partials=4))
+    tail = tail_of(log)
+    log.before_reading = lambda: log.scavenge("main", epoch=1, positions=[5, 4], through=6)
+    assert ends(tail.read()) == [1, 2, 3]
+    assert tail.exact_from == 0
+    assert ends(tail.read()) == [6]
+    assert tail.exact_from == 6
+    assert tail.read() == []
+
+
+def test_states_are_exact_up_to_a_gap_and_again_from_where_the_head_says() -> None:
+    log, story = MemoryLog(), streamed(partials=4)
+    story.commit((ROOT, EntryAppended(kind="note")))
+    stored(log, story)
+    assert log.scavenge("main", epoch=1, positions=[5, 4], through=7) is None
+    tail = tail_of(log)
+    assert (ends(tail.read()), tail.exact_from) == ([1, 2, 3], 0)
+    assert (ends(tail.read()), tail.exact_from) == ([6, 7], 7)
+
+
+def test_where_nothing_is_missing_all_is_exact_whatever_the_head_says() -> None:
+    log = MemoryLog()
+    stored(log, streamed(partials=4))
+    log.scavenge("main", epoch=1, positions=[], through=6)
+    tail = tail_of(log)
+    assert (ends(all_of(tail)), tail.exact_from) == ([1, 2, 3, 4, 5, 6], 0)
+
+
+def test_a_gap_below_the_known_mark_may_be_newer_than_the_mark() -> None:
+    """What is missing there may still be in later states than the mark says, so the head tells anew."""
+    log, story = Raced(), streamed(partials=4)
+    for _ in range(3):
+        story.commit((ROOT, EntryAppended(kind="note")))
+    stored(log, story)
+    log.scavenge("main", epoch=1, positions=[5], through=6)
+    tail = tail_of(log, after=2)
+    log.before_reading = lambda: log.scavenge("main", epoch=1, positions=[4, 3], through=8)
+    assert (ends(tail.read()), tail.exact_from) == ([6, 7, 8, 9], 8)
+
+
+def test_many_gaps_do_not_make_many_pages() -> None:
+    story = Story()
+    story.spawn_root()
+    for _ in range(300):
+        story.commit((ROOT, PARTIAL))
+        story.commit((ROOT, EntryAppended(kind="note")))
+    log = MemoryLog()
+    stored(log, story)
+    for position in range(2, 601, 2):
+        log.scavenge("main", epoch=1, positions=[position], through=601)
+    tail = tail_of(log)
+    assert [len(commits) for commits in (tail.read(), tail.read(), tail.read())] == [1, 300, 0]
+    assert tail.exact_from == 601
+
+
+def test_rows_that_are_missing_beyond_what_was_scavenged_meanwhile_are_damage() -> None:
+    log = Raced()
+    stored(log, streamed(partials=6))
+
+    def race() -> None:
+        log.scavenge("main", epoch=1, positions=[6, 5], through=6)
+        log.recorder.forget("main", 7)
+
+    tail = tail_of(log, after=4)
+    log.before_reading = race
+    with pytest.raises(LogCorrupt, match="damaged at position 7"):
+        tail.read()
 
 
 @pytest.mark.parametrize("missing", [(3,), (4, 5), (6,)])

@@ -71,3 +71,15 @@ def test_events_are_sent_in_pieces_of_a_bounded_size() -> None:
     events = (b"a" * 3, b"b" * 3, b"c" * 25, b"d")
     assert list(pieces(events, 10)) == [b"aaabbb", b"c" * 10, b"c" * 10, b"c" * 5 + b"d"]
     assert list(pieces((), 10)) == []
+
+
+def test_after_a_jump_only_who_has_seen_it_goes_on_with_frames() -> None:
+    first, *rest = states(6)
+    frames = kept([first, *rest[:2]])
+    frames.jump(rest[4])
+    frames.show(rest[5])
+    for after in (None, 1, 3, 5):
+        (snapshot,) = told(frames.since(after))
+        assert (snapshot["position"], len(snapshot["snapshot"]["entries"])) == (7, 6)
+    (frame,) = told(frames.since(6))
+    assert (frame["position"], "snapshot" in frame) == (7, False)
