@@ -40,6 +40,8 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A session's settings.
 
+    ``progress_ms``: how often at most what has streamed is stored. ``keep_progress``: it is kept for
+    ever; otherwise it is deleted some time after what it was progress of is settled.
     ``steer_mode`` and ``follow_up_mode``: how many queued items one boundary places.
     ``output_bytes_max`` and ``output_lines_max`` bound a tool's output window.
     ``tools_max`` bounds the tools that run at once in a session, at each depth of subagents for itself;
@@ -53,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
     progress_ms: int = 100
+    keep_progress: bool = False
     stall_ms: int = 180_000
     steer_mode: Literal["one", "all"] = "one"
     follow_up_mode: Literal["one", "all"] = "one"

@@ -39,6 +39,8 @@ class GroupCommit:
         self._queue: list[Queued] = []
         self._decided = trio.Event()
         self._limiter = trio.CapacityLimiter(1)
+        self._writing = False
+        self._calm = trio.lowlevel.ParkingLot()
         self._wake = trio.Event()
         self._broken: StoreError | None = None
 
@@ -60,12 +62,23 @@ class GroupCommit:
             await self._wake.wait()
             self._wake = trio.Event()
             decided, self._decided = self._decided, trio.Event()
+            self._writing = True
             await self._write(self._take())
+            self._writing = False
             decided.set()
+            if not self._queue:
+                self._calm.unpark_all()
 
     async def between_writes(self, function: Callable[[], T]) -> T:
         """Run a blocking function that writes to the log while no batch is being written."""
         return await call_log(self._log, function, limiter=self._limiter)
+
+    async def lull(self, patience_s: float) -> bool:
+        """Return once nothing is to be written, or after *patience_s*; whether it was the former."""
+        with trio.move_on_after(patience_s) as patience:
+            while self._queue or self._writing:
+                await self._calm.park()
+        return not patience.cancelled_caught
 
     def _take(self) -> list[Queued]:
         taken, self._queue = self._queue, []

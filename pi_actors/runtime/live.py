@@ -39,6 +39,7 @@ from pi_actors.runtime.opening import Folded, fold_log, fold_to
 from pi_actors.runtime.passivation import Passivation
 from pi_actors.runtime.recovery import FoundRuns
 from pi_actors.runtime.registry import Registry
+from pi_actors.runtime.scavenging import Scavenger
 from pi_actors.runtime.scopes import background
 from pi_actors.runtime.shell import Handles, Shell
 from pi_actors.runtime.snapshots import Snapshots
@@ -97,6 +98,9 @@ class LiveSession:
         self.bodies = Bodies(self.recorded_at)
         self.line.listen(self.bodies.follow)
         self.found = FoundRuns(state, KINDS)
+        self.scavenger = None if settings.keep_progress else Scavenger(store, self.line)
+        if self.scavenger is not None:
+            self.line.listen(self.scavenger.follow)
         self._nursery: trio.Nursery | None = None
         self.line.listen(self._follow)
         self.resumed = trio.Event()
@@ -227,6 +231,11 @@ class LiveSession:
             self._nursery = nursery
             self._take_up_ready()
 
+    async def scavenge(self) -> None:
+        """Delete superseded progress, unless it is to be kept, until cancelled."""
+        if self.scavenger is not None:
+            await self.scavenger.run()
+
     def _take_up_ready(self, changed: Iterable[ActorId] | None = None) -> None:
         """Take up the found runs that no longer only wait; *changed*: of these actors' agents."""
         if self._nursery is not None:
@@ -257,6 +266,8 @@ class LiveSession:
                 releases = self.found.release(self.line.ahead) if self.resumed.is_set() else []
                 await self.line.commit(*releases)
                 await self.snapshots.take()
+                if self.scavenger is not None:
+                    await self.scavenger.finish()
             except SessionFailed:
                 pass
             self.line.closed = True
@@ -283,9 +294,8 @@ async def open_live(
             await live.line.spawn(AgentSpawned(session_uuid=uuid4().hex))
         await live.registry.reach_known(_named_models(live))
         body = trio.CancelScope()
-        async with background(
-            partial(_watch, live, body), live.run, live.snapshots.run, live.passivation.run
-        ):
+        running = (live.run, live.snapshots.run, live.passivation.run, live.scavenge)
+        async with background(partial(_watch, live, body), *running):
             try:
                 with body:
                     yield live

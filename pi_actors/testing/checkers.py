@@ -4,15 +4,16 @@ They are the oracle of crash tests: whatever a test has done, these must hold af
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from pi_actors.actors.agent.messages import SubmissionPlaced, SubmissionQueued, is_done_at_once
-from pi_actors.actors.topics import index_of
+from pi_actors.actors.topics import PROGRESS, index_of
 from pi_actors.core.ids import Position, SessionId
 from pi_actors.core.record import Commit, Recorded
 from pi_actors.core.state import SessionState
 from pi_actors.session import Session
 from pi_actors.storage.log import LogReader
-from pi_actors.testing.promises import CHECKERS, submissions_settle_once
+from pi_actors.testing.promises import CHECKERS, commits_are_whole, submissions_settle_once
 from pi_actors.testing.reading import fold_state, read_log
 
 
@@ -20,9 +21,11 @@ class PromiseBroken(AssertionError):
     """A log, an index or a session is not what the product promises; the message lists where."""
 
 
-def broken_promises(log: Sequence[Recorded]) -> list[str]:
-    """Every promise that *log* breaks, one line each."""
-    return [f"{checker.__name__}: {problem}" for checker in CHECKERS for problem in checker(log)]
+def broken_promises(log: Sequence[Recorded], *, scavenged_to: Position = 0) -> list[str]:
+    """Every promise that *log* breaks, one line each. Up to *scavenged_to* progress may be missing."""
+    found = [f"commits_are_whole: {problem}" for problem in commits_are_whole(log, scavenged_to)]
+    others = [checker for checker in CHECKERS if checker is not commits_are_whole]
+    return found + [f"{checker.__name__}: {problem}" for checker in others for problem in checker(log)]
 
 
 def check_log(reader: LogReader, session: SessionId = "main", *, finished: bool = False) -> list[Recorded]:
@@ -35,7 +38,9 @@ def check_log(reader: LogReader, session: SessionId = "main", *, finished: bool 
         LogCorrupt, LogTooNew: a row cannot be read.
     """
     log = read_log(reader, session)
-    problems = [*broken_promises(log), *wrong_index(reader, session, log)]
+    head = reader.head(session)
+    scavenged_to = 0 if head is None else head.scavenged_to
+    problems = [*broken_promises(log, scavenged_to=scavenged_to), *wrong_index(reader, session, log)]
     if finished:
         problems += unfinished(log)
     _demand(problems, log)
@@ -73,7 +78,7 @@ def wrong_index(reader: LogReader, session: SessionId, log: Sequence[Recorded]) 
     settled = dict(index.settled)
     if len(settled) < len(index.settled):
         yield "something was settled twice"
-    for position in range(1, len(log) + 1):
+    for position in range(1, log[-1].position + 1 if log else 1):
         found = reader.find_settled(session, position)
         if found != settled.get(position):
             yield f"{position} is indexed as settled at {found}, the log says {settled.get(position)}"
@@ -95,8 +100,13 @@ async def check_session(session: Session) -> None:
     """
     live = session.live
     store = live.store
-    shown = await store.read(live.kept.awake, live.line.shown)
-    log = await store.read(lambda: read_log(store.log, session.id, through=shown.position))
+    while True:
+        shown = await store.read(live.kept.awake, live.line.shown)
+        log = await store.read(partial(read_log, store.log, session.id, through=shown.position))
+        head = await store.read(store.log.head, session.id)
+        # Else progress went while it was read, which the state then shown still had.
+        if head is None or head.scavenged_to <= shown.position:
+            break
     folded = fold_state(log)
     if folded != shown:
         _demand([f"the live state is {shown}", f"the log folds to {folded}"], log)
@@ -116,7 +126,7 @@ class Witness:
         self.stop = session.live.line.listen(self._see)
 
     def check(self, log: Sequence[Recorded]) -> None:
-        """Compare what was shown with what *log* holds.
+        """Compare what was shown with what *log* holds; progress may have gone from it since.
 
         Raises:
             PromiseBroken: something was shown early, differently, or left out.
@@ -124,7 +134,10 @@ class Witness:
         problems = list(self.problems)
         if self.shown:
             start, end = self.shown[0].position, self.shown[-1].position
-            if list(log[start - 1 : end]) != self.shown:
+            stored = [each for each in log if start <= each.position <= end]
+            kept = {each.position for each in stored}
+            shown = [each for each in self.shown if each.position in kept or each.topic not in PROGRESS]
+            if stored != shown:
                 problems.append(f"what was shown from {start} to {end} is not what is stored")
         _demand(problems, log)
 

@@ -35,19 +35,24 @@ SENT: Final = ("answer", "calls", "length")
 """Stops of responses that later requests carry, so their calls must get results."""
 
 
-def commits_are_whole(log: Sequence[Recorded]) -> Iterator[str]:
-    """Positions follow each other, each commit is there to its end, time never runs backwards."""
-    for place, each in enumerate(log, 1):
-        before = log[place - 2] if place > 1 else None
-        if each.position != place:
-            yield f"position {each.position} stands at place {place}"
+def commits_are_whole(log: Sequence[Recorded], scavenged_to: Position = 0) -> Iterator[str]:
+    """Positions follow each other, each commit is there to its end, time never runs backwards.
+
+    Up to *scavenged_to* progress may be missing, also the last event of a commit or a whole one.
+    """
+    for place, each in enumerate(log):
+        before = log[place - 1] if place else None
+        last = 0 if before is None else before.position
+        if not last < each.position <= max(last, scavenged_to) + 1:
+            yield f"position {each.position} stands at place {last + 1}"
         if not 0 <= each.cause < each.position:
             yield f"the cause of {each.position} is {each.cause}, which is not before it"
         if before is None:
             continue
         if each.at_us < before.at_us:
             yield f"{each.position} is {before.at_us - each.at_us} us older than the event before it"
-        if before.position < before.end and (each.end, each.at_us) != (before.end, before.at_us):
+        cut_off = scavenged_to < before.end and before.position < before.end
+        if cut_off and (each.end, each.at_us) != (before.end, before.at_us):
             yield f"the commit up to {before.end} is cut off at {before.position}"
     if log and log[-1].position != log[-1].end:
         yield f"the commit up to {log[-1].end} is cut off at {log[-1].position}"

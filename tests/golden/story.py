@@ -32,7 +32,7 @@ from pi_actors.tools import subagent_tool
 from tests.crash.killed import stored
 
 SUMMARIES: Sequence[Item] = ([fail("overloaded"), reply("They talked.")], reply("They went on talking."))
-SETTINGS = Settings(retry=RetrySettings(first_ms=500), recoveries_max=1)
+SETTINGS = Settings(retry=RetrySettings(first_ms=500), recoveries_max=1, keep_progress=True)
 
 
 class Order(msgspec.Struct, frozen=True):

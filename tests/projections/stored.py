@@ -1,14 +1,16 @@
 """Stories written into logs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pi_actors.core.ids import ActorId, EntryId, Position
+from pi_actors.core.errors import Fenced
+from pi_actors.core.ids import ActorId, EntryId, Position, SessionId
 from pi_actors.core.messages import Entry
 from pi_actors.core.record import Commit, IndexRows
 from pi_actors.core.text import Json
 from pi_actors.storage.codec import Topics, encode_row
-from pi_actors.storage.log import Batch, Log, LogReader, Row
+from pi_actors.storage.log import Batch, Head, Log, LogReader, Row
+from pi_actors.testing import CrashingLog
 from projections.entries import entries_in
 from projections.replay import TOPICS
 from projections.session import EMPTY, fold_commit
@@ -23,6 +25,23 @@ class Opened:
 
     log: Log
     topics: Topics = TOPICS
+
+
+class Doubled(CrashingLog):
+    """A store from which rows go, each of which is also stored in *whole*, where it stays."""
+
+    def __init__(self, log: Log, whole: Log) -> None:
+        super().__init__(log, None)
+        self.whole = whole
+
+    def claim(self, session: SessionId, *, now_us: int) -> Head:
+        self.whole.claim(session, now_us=now_us)
+        return super().claim(session, now_us=now_us)
+
+    def append(self, batches: Sequence[Batch]) -> list[Fenced | None]:
+        # First, so that whatever somebody can read stands there as well.
+        self.whole.append(batches)
+        return super().append(batches)
 
 
 def stored(log: Log, story: Story, session: str = "main") -> Log:

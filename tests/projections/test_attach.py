@@ -114,7 +114,7 @@ async def test_viewers_who_join_pause_die_and_return_all_see_what_the_log_says(
     ] * 2
     model = script(tmp_path, *turns, chunk_ms=4)
     chance = random.Random(seed)
-    with serving("work.db", "--model", model, cwd=tmp_path) as server:
+    with serving("work.db", "--model", model, "--keep-progress", cwd=tmp_path) as server:
         crowd = Crowd(server.url)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(crowd.lead)
@@ -143,7 +143,8 @@ async def test_a_view_goes_on_where_it_was_after_its_server_was_killed_and_came_
         folder / "work.db",
     )
     seen = Seen()
-    with serving("work.db", "--model", model, cwd=folder, port=port) as first:
+    serving_again = partial(serving, "work.db", "--model", model, "--keep-progress", cwd=folder, port=port)
+    with serving_again() as first:
         async with attach(first.url) as view:
             seen.begin(view)
             submission = await submit(first.url, "go", "once")
@@ -151,7 +152,7 @@ async def test_a_view_goes_on_where_it_was_after_its_server_was_killed_and_came_
                 seen.take(await anext(view), view)
             first.kill()
             before = view.position
-            with serving("work.db", "--model", model, cwd=folder, port=port) as second:
+            with serving_again() as second:
                 assert await submit(second.url, "go", "once") == submission, (
                     "it is the same one after a restart"
                 )

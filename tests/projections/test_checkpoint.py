@@ -7,6 +7,7 @@ import pytest
 
 from pi_actors import open_session
 from pi_actors.actors.agent.messages import EntryAppended
+from pi_actors.actors.generation.messages import Delta, PartialStreamed
 from pi_actors.core.errors import InvalidValue, NotFound
 from pi_actors.core.messages import user_message
 from pi_actors.core.record import Recorded
@@ -77,6 +78,24 @@ async def test_a_restart_goes_on_from_the_checkpoint(checkpoint: Checkpoint) -> 
     assert FOLDED == [8, 9]
     assert await run_projection(store, "main", NOTES, checkpoint) == projected(8)
     assert FOLDED == [8, 9]
+
+
+@pytest.mark.parametrize("gone", [[5], [4], [5, 4]], ids=["its last row", "a row before", "both"])
+async def test_a_checkpoint_is_of_use_also_where_progress_was_scavenged_since(
+    checkpoint: Checkpoint, gone: list[int]
+) -> None:
+    """It goes on, or begins anew where the row that it is known by has gone; the result is the same."""
+    log, story = MemoryLog(), told(1)
+    for _ in range(2):
+        story.commit((ROOT, PartialStreamed(deltas=(Delta(part=0, type="text", text="so far"),))))
+    store = Opened(stored(log, story))
+    assert (await run_projection(store, "main", NOTES, checkpoint)).position == 5
+    add_notes(story, 2)
+    epoch = stored(log, story).claim("main", now_us=0).epoch
+    assert log.scavenge("main", epoch=epoch, positions=gone, through=7) is None
+    again = await run_projection(store, "main", NOTES, checkpoint)
+    assert again == await run_projection(store, "main", NOTES, MemoryCheckpoint())
+    assert again == Projected(state=Counted(notes=6), position=9)
 
 
 async def test_a_store_is_projected_by_its_name(tmp_path: Path) -> None:

@@ -11,13 +11,15 @@ import pytest
 import trio
 
 from pi_actors.actors.agent.messages import EntryAppended
+from pi_actors.actors.generation.messages import Delta, PartialStreamed
 from pi_actors.core.errors import LogCorrupt, NotFound, NotSupported, StoreError, StoreUnreadable
 from pi_actors.core.messages import user_message
 from pi_actors.storage import sqlite_connections
 from pi_actors.storage.log import Log
 from pi_actors.storage.memory import MemoryLog
 from pi_actors.storage.opening import open_log, open_reader
-from projections import Frame, View, apply_frame, follow
+from projections import Frame, View, apply_frame, follow, replay
+from projections.view import value_of
 from tests.projections.exact import exact
 from tests.projections.stored import Opened, stored
 from tests.projections.stored import values_of as stored_values
@@ -29,6 +31,9 @@ import sys
 import trio
 from pi_actors import Settings, ToolContext, open_session, tool
 from pi_actors.models import ScriptedModel, call, reply
+from pi_actors.runtime import scavenging
+from pi_actors.storage.opening import open_log
+from tests.projections.stored import Doubled
 
 @tool(replay="safe")
 async def look(ctx: ToolContext, what: str) -> str:
@@ -44,8 +49,12 @@ def script(request):
 
 async def main():
     model = ScriptedModel(script, chunk_ms=1)
-    quick = Settings(progress_ms=2)
-    async with open_session(sys.argv[1], model=model, tools=[look], settings=quick) as session:
+    quick = Settings(progress_ms=2, keep_progress=len(sys.argv) == 2)
+    store = sys.argv[1]
+    if len(sys.argv) == 3:
+        scavenging.LINGER_S = 0
+        store = Doubled(open_log(sys.argv[1]), open_log(sys.argv[2], "process"))
+    async with open_session(store, model=model, tools=[look], settings=quick) as session:
         print(session.position, flush=True)
         while await trio.to_thread.run_sync(sys.stdin.readline):
             await session.root.ask("go on")
@@ -53,7 +62,10 @@ async def main():
 
 trio.run(main)
 """
-"""Ask once for each line that comes, and print the position after it."""
+"""Ask once for each line that comes, and print the position after it.
+
+With a second store progress is scavenged as soon as it may be, and the second store keeps it all.
+"""
 
 FOLLOW = """
 import sys
@@ -309,6 +321,78 @@ async def test_followers_of_another_process_see_every_commit_once_and_the_same(t
         assert {at for at, value in seen.values[who].items() if value != values[at]} == set()
     assert list(seen.values[whole]) == changing(values)
     assert list(seen.values[whole])[-len(seen.values[late]) :] == list(seen.values[late])
+
+
+async def test_a_follower_shows_no_wrong_value_while_progress_is_scavenged_under_it(tmp_path: Path) -> None:
+    """Every value that it shows is the one that the whole log has at that position.
+
+    Followers poll in this process and in others while another one writes and deletes. One of them is
+    stopped until all progress is gone, and goes on after it with a snapshot. The writer is killed.
+    """
+    file, whole, seen, here = tmp_path / "work.db", tmp_path / "whole.db", Seen(), trio.CancelScope()
+    with ExitStack() as programs:
+        writer = programs.enter_context(running(WRITE, file, whole))
+        await line(writer)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(seen.follow, file, here)
+            other, stopped = (programs.enter_context(running(FOLLOW, file)) for _ in range(2))
+            for follower in (other, stopped):
+                nursery.start_soon(seen.listen, follower)
+            await seen.reached(1, other, stopped, here)
+            stopped.send_signal(signal.SIGSTOP)
+            for _ in range(2):
+                position = await ask(writer)
+                await seen.reached(position, other, here)
+            await all_scavenged(file)
+            kill(writer)
+            stopped.send_signal(signal.SIGCONT)
+            writer = programs.enter_context(running(WRITE, file, whole))
+            await line(writer)
+            await ask(writer)
+            position = await ask(writer)
+            await seen.reached(position, other, stopped, here)
+            here.cancel()
+            for follower in (other, stopped):
+                kill(follower)
+    values = values_of(whole)
+    for who in (other, stopped, here):
+        assert list(seen.values[who]) == sorted(seen.values[who])
+        assert {at for at, value in seen.values[who].items() if value != values[at]} == set()
+    assert len(seen.values[stopped]) < len(changing(values))
+
+
+async def all_scavenged(file: Path) -> None:
+    """Return once no progress is left in a session that is at rest."""
+    with closing(open_reader(file)) as reader:
+        while reader.read_display("main", before=1_000_000):  # noqa: ASYNC110 - another process deletes
+            await trio.sleep(0.01)
+
+
+async def test_what_cannot_be_shown_any_more_is_left_out_and_a_snapshot_goes_on_after_it() -> None:
+    """Positions below ``scavenged_to`` that have lost something are passed over in silence."""
+    log, story = MemoryLog(), told(2)
+    store = Opened(stored(log, story))
+    async with follow(store) as view:
+        story.commit((ROOT, EntryAppended(kind="before")))
+        for _ in range(3):
+            story.commit((ROOT, PARTIAL))
+        story.commit((ROOT, EntryAppended(kind="inexact")))
+        story.commit((ROOT, EntryAppended(kind="exact")))
+        story.commit((ROOT, EntryAppended(kind="after")))
+        # Without a pause in between, so that the follower finds it like this.
+        epoch = stored(log, story).claim("main", now_us=0).epoch
+        assert log.scavenge("main", epoch=epoch, positions=[6, 5], through=8) is None
+        frames = await frames_to(view, 9)
+        assert [(frame.position, frame.snapshot is None) for frame in frames] == [
+            (3, True),
+            (8, False),
+            (9, True),
+        ]
+        assert exact(frames[1].snapshot) == exact(value_of(await replay(store, to=8), ROOT))
+        assert exact(view.value) == exact(value_of(story.state(), ROOT))
+
+
+PARTIAL = PartialStreamed(deltas=(Delta(part=0, type="text", text="so far"),))
 
 
 def changing(values: dict[int, str]) -> list[int]:

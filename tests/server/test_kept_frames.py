@@ -73,11 +73,13 @@ def test_events_are_sent_in_pieces_of_a_bounded_size() -> None:
     assert list(pieces((), 10)) == []
 
 
-def test_after_a_jump_only_who_has_seen_it_goes_on_with_frames() -> None:
-    first, *rest = states(6)
+def test_after_states_that_cannot_be_shown_only_who_has_seen_more_goes_on_with_frames() -> None:
+    first, *rest = commits(6)
     frames = kept([first, *rest[:2]])
-    frames.jump(rest[4])
-    frames.show(rest[5])
+    for commit in rest[2:4]:
+        frames.show(fold_commit(frames.state, commit), commit, is_exact=False)
+    for commit in rest[4:]:
+        frames.show(fold_commit(frames.state, commit), commit)
     for after in (None, 1, 3, 5):
         (snapshot,) = told(frames.since(after))
         assert (snapshot["position"], len(snapshot["snapshot"]["entries"])) == (7, 6)
