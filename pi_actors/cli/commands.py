@@ -57,6 +57,9 @@ tools_option = click.option(
     metavar="LIST",
     help='Comma list of read, grep, find, ls, write, edit, bash; "" for none. Default: all of them.',
 )
+keep_progress_option = click.option(
+    "--keep-progress", is_flag=True, help="Delete nothing of what streamed, to replay it like a film."
+)
 token_option = click.option(
     "--token",
     envvar="PI_ACTORS_TOKEN",
@@ -108,6 +111,7 @@ def demo(model: str | None, base_url: str | None, store: str | None) -> int:
 @store_option
 @session_option
 @tools_option
+@keep_progress_option
 @json_option
 def run(
     task: str,
@@ -117,6 +121,7 @@ def run(
     store: str,
     session: str,
     tools: str | None,
+    keep_progress: bool,
     as_json: bool,
 ) -> int:
     """Give an agent TASK and watch it work. TASK "-" is read from standard input.
@@ -130,7 +135,9 @@ def run(
     text = sys.stdin.read() if task == "-" else task
     if not text.strip():
         raise click.UsageError("the task is empty; say what is to be done")
-    opening = _opening(store, session, model=model, base_url=base_url, cwd=cwd, tools=tools)
+    opening = _opening(
+        store, session, model=model, base_url=base_url, cwd=cwd, tools=tools, keep_progress=keep_progress
+    )
     return run(opening, text, as_json=as_json)
 
 
@@ -141,8 +148,15 @@ def run(
 @store_option
 @session_option
 @tools_option
+@keep_progress_option
 def chat(
-    model: str | None, base_url: str | None, cwd: Path | None, store: str, session: str, tools: str | None
+    model: str | None,
+    base_url: str | None,
+    cwd: Path | None,
+    store: str,
+    session: str,
+    tools: str | None,
+    keep_progress: bool,
 ) -> int:
     """Talk with an agent in the terminal.
 
@@ -152,7 +166,10 @@ def chat(
     """
     from pi_actors.cli.chat import chat
 
-    return chat(_opening(store, session, model=model, base_url=base_url, cwd=cwd, tools=tools))
+    opening = _opening(
+        store, session, model=model, base_url=base_url, cwd=cwd, tools=tools, keep_progress=keep_progress
+    )
+    return chat(opening)
 
 
 @pi_actors.command()
@@ -161,9 +178,16 @@ def chat(
 @model_option
 @base_url_option
 @tools_option
+@keep_progress_option
 @json_option
 def resume(
-    store: str, session: str, model: str | None, base_url: str | None, tools: str | None, as_json: bool
+    store: str,
+    session: str,
+    model: str | None,
+    base_url: str | None,
+    tools: str | None,
+    keep_progress: bool,
+    as_json: bool,
 ) -> int:
     """Open a session, finish what it owes and show it.
 
@@ -172,7 +196,9 @@ def resume(
     """
     from pi_actors.cli.running import resume
 
-    opening = _opening(store, session, model=model, base_url=base_url, tools=tools)
+    opening = _opening(
+        store, session, model=model, base_url=base_url, tools=tools, keep_progress=keep_progress
+    )
     return resume(opening, as_json=as_json)
 
 
@@ -226,6 +252,7 @@ def sessions(store: str, as_json: bool) -> int:
 @base_url_option
 @cwd_option
 @tools_option
+@keep_progress_option
 @click.option("--follow", is_flag=True, help="Only read, while others write; no commands are taken.")
 def serve(
     store: str,
@@ -238,6 +265,7 @@ def serve(
     base_url: str | None,
     cwd: Path | None,
     tools: str | None,
+    keep_progress: bool,
     follow: bool,
 ) -> int:
     """Serve the sessions of STORE over HTTP: views as they change, and commands.
@@ -248,7 +276,9 @@ def serve(
     """
     from pi_actors.cli.serving import Address, serve
 
-    opening = _opening(store, "main", model=model, base_url=base_url, cwd=cwd, tools=tools)
+    opening = _opening(
+        store, "main", model=model, base_url=base_url, cwd=cwd, tools=tools, keep_progress=keep_progress
+    )
     address = Address(host=host, port=port, token=token, names=names)
     return serve(opening, sessions, address, follow=follow)
 
@@ -332,6 +362,7 @@ def _opening(
     model: str | None,
     base_url: str | None,
     tools: str | None,
+    keep_progress: bool,
     cwd: Path | None = None,
 ) -> "Opening":
     from pi_actors.cli.opening import Opening, chosen_tools
@@ -343,4 +374,5 @@ def _opening(
         base_url=base_url,
         cwd=None if cwd is None else cwd.absolute(),
         tools=chosen_tools(tools),
+        keep_progress=keep_progress,
     )

@@ -15,6 +15,7 @@ from pi_actors.actors.generation.state import Requested
 from pi_actors.cli.models import model_of
 from pi_actors.core.errors import NotFound, UnknownName
 from pi_actors.core.ids import Position, SessionId
+from pi_actors.core.settings import Settings
 from pi_actors.core.state import SessionState, owed
 from pi_actors.models import Model
 from pi_actors.runtime.live import KINDS, chosen_model
@@ -42,6 +43,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     """The options that say which session to open and what it can do.
 
     ``cwd``: where tools work, absolute; None is where the session worked before, or this process's directory.
+    ``keep_progress``: what streamed is not deleted once it is settled.
     """
 
     store: str
@@ -50,6 +52,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str | None = None
     cwd: Path | None = None
     tools: tuple[Tool, ...] = ()
+    keep_progress: bool = False
 
 
 @asynccontextmanager
@@ -73,6 +76,7 @@ async def opened(options: Opening, *, asks: bool, env: EnvFactory = LocalEnv) ->
         model=None if name is None else model_of(name, options.base_url),
         tools=options.tools,
         instructions=INSTRUCTIONS,
+        settings=Settings(keep_progress=options.keep_progress),
         env=env,
         resume=False,
     ) as session:

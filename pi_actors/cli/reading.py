@@ -22,7 +22,7 @@ from pi_actors.core.record import Commit, Recorded
 from pi_actors.runtime.store import TOPICS
 from pi_actors.storage.codec import decode_rows, published
 from pi_actors.storage.log import Head, LogReader
-from pi_actors.storage.opening import open_reader
+from pi_actors.storage.opening import open_reader, store_bytes
 
 LOOK_EVERY_S: Final = 0.1
 
@@ -46,16 +46,20 @@ def log(store: str, session: SessionId, *, follow: bool, as_json: bool) -> int:
 
 
 def sessions(store: str, *, as_json: bool) -> int:
-    """Print the sessions of the store: how long, how large, whether they have work, who holds them."""
+    """Print the sessions of the store: how long, how large, whether they have work, who holds them.
+
+    The bytes of a session are those of its rows; the store's file also holds indexes and free room.
+    """
     with closing(open_reader(store)) as reader:
         heads = reader.heads()
         if as_json:
             for head in heads:
-                click.echo(_session_json(reader, head))
+                click.echo(_session_json(reader, head, store_bytes(store)))
         elif not heads:
             click.echo(f"{store} has no sessions yet")
         else:
             console_of(wide=True).print(_table(reader, heads))
+            click.echo(f"{store} takes {store_bytes(store):,} bytes on the disk")
     return ANSWERED
 
 
@@ -114,7 +118,7 @@ def stored_sessions(store: Path) -> set[SessionId]:
         return {head.session for head in reader.heads()}
 
 
-def _session_json(reader: LogReader, head: Head) -> str:
+def _session_json(reader: LogReader, head: Head, stored: int) -> str:
     return json_line(
         {
             "id": head.session,
@@ -123,6 +127,7 @@ def _session_json(reader: LogReader, head: Head) -> str:
             "size_bytes": reader.size_bytes(head.session),
             "updated_at": instant(head.updated_us).isoformat().replace("+00:00", "Z"),
             "held_by": reader.holder(head.session),
+            "store_bytes": stored,
         }
     )
 

@@ -69,7 +69,7 @@ def test_the_log_as_json_has_every_field_under_its_name(folder: Path) -> None:
 def test_a_log_is_followed_while_another_process_writes_it(folder: Path) -> None:
     """Whole commits, in order, with no lock: the writer notices nothing."""
     model = script(folder, says("", waits()), "Done.")
-    with running("run", "x", "--json", "--model", model, cwd=folder) as writer:
+    with running("run", "x", "--json", "--keep-progress", "--model", model, cwd=folder) as writer:
         read_until(writer, "ToolStarted")
         with running("log", "pi-actors.db", "--follow", "--json", cwd=folder) as reader:
             before = read_until(reader, "ToolStarted")
@@ -101,6 +101,19 @@ def test_sessions_tells_what_each_one_is_about(folder: Path) -> None:
     assert str(writer.pid) in table[1]
     assert "none" in table[2]
     assert "nobody" in table[2]
+
+
+def test_sessions_tells_how_much_rows_and_the_file_take(folder: Path) -> None:
+    """Also after what streamed was deleted: the rows that are left are counted."""
+    text = "One sentence that takes a while to be said, in many small pieces."
+    pi_actors("run", "x", "--model", script(folder, text, chunk_ms=20), cwd=folder)
+    (told,) = json_lines(pi_actors("sessions", "pi-actors.db", "--json", cwd=folder))
+    with closing(sqlite3.connect(folder / "pi-actors.db")) as connection:
+        (rows,) = connection.execute("SELECT sum(length(state)) FROM stored_events").fetchone()
+    assert len(events_of("pi-actors.db", cwd=folder)) < told["position"]
+    assert (told["size_bytes"], told["store_bytes"]) == (rows, (folder / "pi-actors.db").stat().st_size)
+    lines = pi_actors("sessions", "pi-actors.db", cwd=folder).stdout.splitlines()
+    assert lines[-1] == f"pi-actors.db takes {told['store_bytes']:,} bytes on the disk"
 
 
 def test_looking_changes_nothing_and_leaves_nothing_behind(folder: Path) -> None:

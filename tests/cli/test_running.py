@@ -66,7 +66,8 @@ def test_a_failed_command_is_shown_with_its_output_and_status(folder: Path) -> N
 
 def test_text_that_streams_is_shown_once_and_whole(folder: Path) -> None:
     text = "One sentence that takes a while to be said, in many small pieces.\nAnd a second line."
-    done = pi_actors("run", "talk", "--model", script(folder, text, chunk_ms=20), cwd=folder)
+    model = script(folder, text, chunk_ms=20)
+    done = pi_actors("run", "talk", "--model", model, "--keep-progress", cwd=folder)
     assert done.stdout.count(text) == 1
     assert "PartialStreamed" in [event["topic"] for event in events_of("pi-actors.db", cwd=folder)]
 
