@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from benchmarks import commits, conversation, imports, opening, recoveries, tree, turn, viewers
+from benchmarks import commits, conversation, growth, imports, opening, recoveries, tree, turn, viewers
 from benchmarks.report import Options, Report, as_text
 
 Measure: TypeAlias = Callable[[Options], Report]
@@ -23,6 +23,7 @@ BENCHMARKS: Final[dict[str, tuple[Measure, str]]] = {
         recoveries.measure,
         "from opening to every agent answered after kill -9, beside the floor",
     ),
+    "growth": (growth.measure, "how large stores become that stream, beside the same without streaming"),
     "imports": (imports.measure, "what importing pi_actors costs beyond its libraries"),
     "opening": (opening.measure, "opening a long session beside a short one, and what idle agents cost"),
     "tree": (tree.measure, "commits of an agent with many finished actors below it, beside one with none"),
