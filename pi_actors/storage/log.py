@@ -1,5 +1,7 @@
 """What the runtime asks of an event log, whichever recorder keeps it.
 
+Rows are only ever added, but for those that are only for display: they may be scavenged.
+
 Every method may be called from any worker thread, several at once; ``append`` and ``claim`` are
 called by one thread at a time within a process.
 """
