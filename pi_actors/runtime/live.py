@@ -96,12 +96,10 @@ class LiveSession:
         self.passivation = Passivation(self.line, store, self.kept, clock, settings.passivate_ms)
         self.waits = Waits(self.line)
         self.bodies = Bodies(self.recorded_at)
-        self.line.listen(self.bodies.follow)
         self.found = FoundRuns(state, KINDS)
         self.scavenger = None if settings.keep_progress else Scavenger(store, self.line)
-        if self.scavenger is not None:
-            self.line.listen(self.scavenger.follow)
         self._nursery: trio.Nursery | None = None
+        self.line.listen(self.bodies.follow)
         self.line.listen(self._follow)
         self.resumed = trio.Event()
         self.shell = Shell(
@@ -118,11 +116,7 @@ class LiveSession:
             opened_at=state.position,
         )
         self.errands = Errands(
-            self.line,
-            KINDS,
-            _handlers(self),
-            may_start=self._may_start,
-            close_ms=settings.close_ms,
+            self.line, KINDS, _handlers(self), may_start=self._may_start, close_ms=settings.close_ms
         )
 
     def blocked(self, actor: Actor) -> str | None:

@@ -73,6 +73,7 @@ class Scavenger:
         self._lock = trio.Lock()
         self._arrived = trio.Event()
         self._left = _Left(line.shown)
+        line.listen(self.follow)
 
     def follow(self, commit: Commit, state: SessionState) -> None:
         """Note the progress in *commit*, and what it supersedes."""

@@ -171,7 +171,7 @@ class Log(LogReader, Protocol):
     def transactions(self) -> int:
         """How many write transactions this log has committed since it was opened.
 
-        Those of ``scavenge`` and ``give_back`` are not counted: they wait for no disk.
+        Those of ``save_snapshot``, ``scavenge`` and ``give_back`` are not counted: they wait for no disk.
         """
         ...
 

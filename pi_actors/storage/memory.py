@@ -184,7 +184,6 @@ class MemoryLog:
                 return False
             for snapshot in snapshots:
                 found.keep(session, snapshot)
-            self.transactions += 1
             return True
 
     def close(self) -> None:

@@ -146,7 +146,7 @@ KNOWN = {
     ("pi.usage", 2): "8e3db3d7302c5fb2",
     ("session", 1): "44bb532dde5f034f",
     ("transcript", 2): "f62af028edf9cf79",
-    ("tree", 1): "bc02e8354aba3c3f",
+    ("tree", 2): "7848cadb8dabffe3",
 }
 
 

@@ -107,7 +107,7 @@ def test_what_is_neither_struct_nor_map_is_refused() -> None:
 
 KERNEL: Final = "kernel"
 KNOWN: Final[dict[tuple[str, int], str]] = {
-    (KERNEL, 1): "7985244e244048c6",
+    (KERNEL, 1): "bfe5cb5499123f23",
     ("pi.agent", 1): "7b449cde9b937ec5",
     ("pi.generation", 1): "edfebb722441b085",
     ("pi.compaction", 1): "18a3c481a744b847",
