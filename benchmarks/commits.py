@@ -33,7 +33,8 @@ Workload: TypeAlias = tuple[Layout, int]
 METHOD: Final = """\
 Agents commit submit_write("note", data=...), two events, one after another, on SQLite at synchronous=FULL.
 The floor is written by hand on sqlite3 and msgspec: one writer thread, group commit, and the same rows as
-ours made durable (two events of the same bytes under the same key, the session's head, the index of entries).
+ours made durable (two events of the same bytes under the same key, the session's head, the index of each
+agent's entries).
 The bare floor stores the events alone. All in turn in every round; each cell: median (least .. most)."""
 
 NOTE: Final = {"text": "x" * 100}
@@ -124,24 +125,26 @@ async def floor(path: Path, layout: Layout, agents: int, *, bare: bool = False) 
     names = [f"session-{number}" for number in range(agents)] if layout == "sessions" else ["main"]
     async with open_floor(path, names, bare=bare) as log:
 
-        async def commit(session: str, positions: "count[int]") -> None:
+        async def commit(session: str, agent: int, positions: "count[int]") -> None:
             first, last = next(positions), next(positions)
             at_us = time.time_ns() // 1_000
             placed = SubmissionPlaced(mode="write", entry=last)
             appended = EntryAppended(kind="note", data=NOTE)
             await log.commit(
                 (
-                    (session, first, "SubmissionPlaced", encode((1, 0, last, at_us, 1, 0, placed, _CRC))),
-                    (session, last, "EntryAppended", encode((1, 0, last, at_us, 1, 0, appended, _CRC))),
-                )
+                    (session, first, "SubmissionPlaced", encode((1, 0, last, at_us, agent, 0, placed, _CRC))),
+                    (session, last, "EntryAppended", encode((1, 0, last, at_us, agent, 0, appended, _CRC))),
+                ),
+                agent=agent,
             )
 
         if layout == "sessions":
-            streams = [(name, count(1)) for name in names]
+            streams = [(name, 1, count(1)) for name in names]
         else:
-            streams = [("main", count(1))] * agents
+            positions = count(1)
+            streams = [("main", agent, positions) for agent in range(1, agents + 1)]
         yield Side(
-            agents=[partial(commit, session, positions) for session, positions in streams],
+            agents=[partial(commit, *stream) for stream in streams],
             transactions=lambda: log.transactions,
         )
 

@@ -1,9 +1,9 @@
 """The floor: the least that a program written by hand on sqlite3 and msgspec needs to commit.
 
 One writer thread, and everything that is queued goes into one transaction. It makes the same rows
-durable as we do: the events under the same primary key, the head of each session, and the index of
-entries. The bare one stores the events alone. It knows no actors, no fence, no checksums and no
-transcript.
+durable as we do: the events under the same primary key, the head of each session, and the index that
+lists each agent's entries. The bare one stores the events alone. It knows no actors, no fence, no
+checksums and no transcript.
 """
 
 import sqlite3
@@ -29,14 +29,14 @@ class FloorLog:
         self.transactions = 0
         self._bare = bare
         self._connection = connection
-        self._queue: list[tuple[Sequence[Row], trio.Event]] = []
+        self._queue: list[tuple[int, Sequence[Row], trio.Event]] = []
         self._wake = trio.Event()
         self._limiter = trio.CapacityLimiter(1)
 
-    async def commit(self, rows: Sequence[Row]) -> None:
-        """Return once *rows* are durable."""
+    async def commit(self, rows: Sequence[Row], *, agent: int = 1) -> None:
+        """Return once *rows*, events of *agent*, are durable."""
         stored = trio.Event()
-        self._queue.append((rows, stored))
+        self._queue.append((agent, rows, stored))
         self._wake.set()
         await stored.wait()
 
@@ -46,9 +46,9 @@ class FloorLog:
             await self._wake.wait()
             self._wake = trio.Event()
             taken, self._queue = self._queue, []
-            rows = [row for commit, _ in taken for row in commit]
-            await trio.to_thread.run_sync(self._write, rows, limiter=self._limiter)
-            for _, stored in taken:
+            commits = [(agent, rows) for agent, rows, _ in taken]
+            await trio.to_thread.run_sync(self._write, commits, limiter=self._limiter)
+            for _, _, stored in taken:
                 stored.set()
 
     def read(self) -> list[Row]:
@@ -56,13 +56,17 @@ class FloorLog:
         query = "SELECT session, position, topic, state FROM events ORDER BY session, position"
         return self._connection.execute(query).fetchall()
 
-    def _write(self, rows: Sequence[Row]) -> None:
+    def _write(self, commits: Sequence[tuple[int, Sequence[Row]]]) -> None:
+        rows = [row for _, commit in commits for row in commit]
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
         if not self._bare:
-            last = [(position, session) for session, position, topic, _ in rows if topic == ENTRY]
+            last = [(row[1], row[0]) for row in rows if row[2] == ENTRY]
             self._connection.executemany("UPDATE heads SET position = ? WHERE session = ?", last)
-            self._connection.executemany("INSERT INTO entries (position, session) VALUES (?, ?)", last)
+            entries = [
+                (row[0], agent, row[1]) for agent, commit in commits for row in commit if row[2] == ENTRY
+            ]
+            self._connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", entries)
         self._connection.execute("COMMIT")
         self.transactions += 1
 
@@ -92,7 +96,7 @@ def connected(path: Path) -> sqlite3.Connection:
     )
     connection.execute("CREATE TABLE IF NOT EXISTS heads (session TEXT PRIMARY KEY, position INTEGER)")
     connection.execute(
-        "CREATE TABLE IF NOT EXISTS entries (session TEXT, position INTEGER,"
-        " PRIMARY KEY (session, position)) WITHOUT ROWID"
+        "CREATE TABLE IF NOT EXISTS entries (session TEXT, agent INTEGER, position INTEGER,"
+        " PRIMARY KEY (session, agent, position)) WITHOUT ROWID"
     )
     return connection
