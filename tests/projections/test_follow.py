@@ -421,11 +421,10 @@ class Seen:
             await self._changed.wait()
 
     async def listen(self, follower: Program) -> None:
-        """Take what the other process has seen until it ends."""
+        """Take what the other process has seen until it ends; one that is killed may leave half a line."""
         assert follower.stdout is not None
-        while said := await trio.to_thread.run_sync(
-            follower.stdout.readline, limiter=trio.CapacityLimiter(1)
-        ):
+        alone = trio.CapacityLimiter(1)
+        while (said := await trio.to_thread.run_sync(follower.stdout.readline, limiter=alone)).endswith("\n"):
             position, _, value = said.strip().partition(" ")
             self.add(follower, int(position), value)
 
