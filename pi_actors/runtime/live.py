@@ -96,10 +96,10 @@ class LiveSession:
         self.passivation = Passivation(self.line, store, self.kept, clock, settings.passivate_ms)
         self.waits = Waits(self.line)
         self.bodies = Bodies(self.recorded_at)
-        self.found = FoundRuns(state, KINDS)
-        self.scavenger = None if settings.keep_progress else Scavenger(store, self.line)
-        self._nursery: trio.Nursery | None = None
         self.line.listen(self.bodies.follow)
+        self.found = FoundRuns(state, KINDS)
+        self.scavenger = Scavenger(store, self.line, keep_all=settings.keep_progress)
+        self._nursery: trio.Nursery | None = None
         self.line.listen(self._follow)
         self.resumed = trio.Event()
         self.shell = Shell(
@@ -225,11 +225,6 @@ class LiveSession:
             self._nursery = nursery
             self._take_up_ready()
 
-    async def scavenge(self) -> None:
-        """Delete superseded progress, unless it is to be kept, until cancelled."""
-        if self.scavenger is not None:
-            await self.scavenger.run()
-
     def _take_up_ready(self, changed: Iterable[ActorId] | None = None) -> None:
         """Take up the found runs that no longer only wait; *changed*: of these actors' agents."""
         if self._nursery is not None:
@@ -260,8 +255,7 @@ class LiveSession:
                 releases = self.found.release(self.line.ahead) if self.resumed.is_set() else []
                 await self.line.commit(*releases)
                 await self.snapshots.take()
-                if self.scavenger is not None:
-                    await self.scavenger.finish()
+                await self.scavenger.finish()
             except SessionFailed:
                 pass
             self.line.closed = True
@@ -288,7 +282,7 @@ async def open_live(
             await live.line.spawn(AgentSpawned(session_uuid=uuid4().hex))
         await live.registry.reach_known(_named_models(live))
         body = trio.CancelScope()
-        running = (live.run, live.snapshots.run, live.passivation.run, live.scavenge)
+        running = (live.run, live.snapshots.run, live.passivation.run, live.scavenger.run)
         async with background(partial(_watch, live, body), *running):
             try:
                 with body:

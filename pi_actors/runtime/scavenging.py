@@ -63,7 +63,8 @@ class Superseded(NamedTuple):
 class Scavenger:
     """Deletes what is superseded of one open session, also what a former opening has left."""
 
-    def __init__(self, store: LiveStore, line: CommitLine) -> None:
+    def __init__(self, store: LiveStore, line: CommitLine, *, keep_all: bool) -> None:
+        """*keep_all*: nothing is ever deleted."""
         self._store = store
         self._line = line
         self._kept: dict[ActorId, array[int]] = {}
@@ -73,23 +74,14 @@ class Scavenger:
         self._lock = trio.Lock()
         self._arrived = trio.Event()
         self._left = _Left(line.shown)
-        line.listen(self.follow)
-
-    def follow(self, commit: Commit, state: SessionState) -> None:
-        """Note the progress in *commit*, and what it supersedes."""
-        touched: set[ActorId] = set()
-        for each in commit:
-            if type(each.event) in _EVENTS:
-                self._kept.setdefault(each.actor, array("q")).append(each.position)
-            elif each.actor in self._kept or each.actor in self._left.kept_from:
-                touched.add(each.actor)
-        for id in touched:
-            self._judge(id, state.actors.get(id), commit[-1].end)
+        self._keep_all = keep_all
+        if not keep_all:
+            line.listen(self._follow)
 
     async def run(self) -> None:
         """Delete as there is something to delete, until cancelled or until the session has failed."""
         try:
-            while True:
+            while not self._keep_all:
                 # Before the look at what there is, so that nothing comes unnoticed in between.
                 arrived = self._arrived = trio.Event()
                 if self._superseded:
@@ -110,6 +102,17 @@ class Scavenger:
                     await self._delete_some()
             except SessionFailed:
                 return
+
+    def _follow(self, commit: Commit, state: SessionState) -> None:
+        """Note the progress in *commit*, and what it supersedes."""
+        touched: set[ActorId] = set()
+        for each in commit:
+            if type(each.event) in _EVENTS:
+                self._kept.setdefault(each.actor, array("q")).append(each.position)
+            elif each.actor in self._kept or each.actor in self._left.kept_from:
+                touched.add(each.actor)
+        for id in touched:
+            self._judge(id, state.actors.get(id), commit[-1].end)
 
     def _judge(self, id: ActorId, actor: Actor | None, end: Position) -> None:
         """Queue what the state of *actor* no longer holds after the commit that ends at *end*."""
