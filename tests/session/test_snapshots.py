@@ -4,7 +4,6 @@ import random
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
@@ -24,7 +23,7 @@ from projections.snapshot import NAME, state_of
 from projections.view import value_of
 from tests.projections.busy import SETTINGS, busy_model, busy_tools, keep_busy
 from tests.projections.exact import exact
-from tests.projections.stored import Opened
+from tests.projections.stored import Doubled, Opened
 from tests.projections.test_folding import damage
 from tests.session.gate import Gate
 from tests.session.opened import opened
@@ -248,28 +247,25 @@ async def test_views_that_begin_while_commits_go_on_miss_nothing(tmp_path: Path)
                 assert exact(value) == exact(value_of(await replay(session.live.store, to=position), 1))
 
 
-KEEPING = msgspec.structs.replace(SETTINGS, keep_progress=True)
-"""Of what is scavenged later, an earlier snapshot knows more than the log."""
-
-
 @pytest.mark.parametrize("seed", range(20))
 async def test_busy_sessions_are_restored_from_snapshots_as_they_were(
     seed: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever happens, and wherever the snapshots were taken, the states are those of the log."""
+    """Whatever happens, and wherever the snapshots were taken, the states are those of the whole log."""
     monkeypatch.setattr(snapshots, "EVERY", 20)
     monkeypatch.setattr(snapshots, "PAGE_ROWS", 3)
-    chance, log = random.Random(seed), MemoryLog()
+    chance, whole = random.Random(seed), MemoryLog()
+    log = Doubled(MemoryLog(), whole)
     async with open_store(log) as store:
         for _ in range(3):
             async with store.open_session(
-                model=busy_model(seed), tools=busy_tools(chance), settings=KEEPING, clock=TrioClock()
+                model=busy_model(seed), tools=busy_tools(chance), settings=SETTINGS, clock=TrioClock()
             ) as session:
                 if chance.random() < 0.5:
                     live, position = await session.folded(), session.position
-                    assert live == folds_of(await replay(store, to=position))
+                    assert live == folds_of(await replay(Opened(whole), to=position))
                 await keep_busy(session, chance, steps=6)
             state = await replay(store)
             for number, snapshot in enumerate(kept(log, state.uuid)):
                 assert number or snapshot.position == state.position
-                assert snapshot == folds_of(await replay(store, to=snapshot.position))
+                assert snapshot == folds_of(await replay(Opened(whole), to=snapshot.position))
