@@ -3,8 +3,8 @@
 An agent is an actor whose only memory is the events it has stored. Read in this order:
 
     core         pure: messages, deciders, the ownership tree, the commit that runs to rest
-    actors       pure: the kinds agent, generation, tool and custom (those of users); each has a
-                 ``messages.py`` and a ``decider.py``
+    actors       pure: the kinds agent, generation, tool, compaction and custom (those of users);
+                 each has a ``messages.py`` and a ``decider.py``
     storage      the door to the log: rows, locks, SQLite and memory
     models       the door to language models
     tools        the door to files, commands and what else tools act on

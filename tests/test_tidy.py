@@ -82,6 +82,17 @@ NOT_NAMED_AFTER_A_FILE: Final = {
 }
 """Test files whose subject is no single source file."""
 
+GUIDED: Final = (
+    "pi_actors/actors/agent",
+    "pi_actors/cli",
+    "pi_actors/runtime",
+    "pi_actors/server",
+    "pi_actors/storage",
+    "pi_actors/testing",
+    "projections",
+)
+"""Packages whose docstring says in which order to read their modules."""
+
 IMPORTED_LATE: Final = {
     "anthropic",
     "click",
@@ -225,6 +236,18 @@ def test_a_test_file_has_the_name_of_what_it_tests() -> None:
 def test_every_module_says_what_it_is() -> None:
     files = all_python_files()
     assert [name_of(path) for path in files if ast.get_docstring(ast.parse(path.read_text())) is None] == []
+
+
+def test_a_package_with_a_reading_guide_names_every_module_in_it() -> None:
+    """So that what is new does not stay unknown to who reads the guide."""
+    guides = [PROJECT / name / "__init__.py" for name in GUIDED]
+    unnamed = [
+        name_of(module)
+        for guide in guides
+        for module in sorted(guide.parent.glob("[!_]*.py"))
+        if module.stem not in re.findall(r"\w+", ast.get_docstring(ast.parse(guide.read_text())) or "")
+    ]
+    assert unnamed == []
 
 
 def test_every_public_function_and_class_has_a_docstring() -> None:

@@ -4,10 +4,11 @@ Read in this order:
 
 commands     what can be typed, and where each command goes
 failures     the door to the shell: exit statuses, one clear line instead of a traceback
-opening      from options to an open session that has not resumed yet
+opening      from options to an open session that has not resumed yet; ``models`` and ``script``: --model
 feed         acknowledged commits on their way to a screen
-screen       what a person sees of them; ``json_lines``: what a program does
-running      run and resume;  chat;  reading: log and sessions;  replaying: replay
+screen       what a person sees of them, on ``paper``; ``json_lines``: what a program does
+wording      events in plain words; ``wording_compactions`` and ``summaries``: compactions
+running      run and resume;  chat, with ``prompt``;  reading: log and sessions;  replaying: replay
 watching     a session seen from outside, in a file or (``watching_server``) over the network
 attaching    attach, with ``drawing``, ``keys`` and ``remote_control``;  trees: tree;  serving: serve
 demo         three agents are killed at three moments, and all of them finish

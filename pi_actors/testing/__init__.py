@@ -5,6 +5,7 @@ session_spec   given/when/then for a whole cascade
 crashing       a log that crashes at its n-th commit, and a sweep over every n
 checkers       the oracle: what must be true of every log, index and open session
 promises       the single promises it consists of
+reading        a log as a list, and the state that folding it gives
 world          tools with effects that outlive a process
 clock          wall time that follows trio's clock, for MockClock
 
