@@ -47,14 +47,6 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True):
     met: bool
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What a benchmark of several parts found in one of them, and how."""
-
-    method: str
-    cases: tuple[Case, ...]
-    criteria: tuple[Criterion, ...]
-
-
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run found. ``profile``: where the time went, as text, if it was asked for."""
 
