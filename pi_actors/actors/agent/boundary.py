@@ -15,6 +15,7 @@ from pi_actors.actors.agent.messages import (
     AgentConfigured,
     AgentEvent,
     EntryAppended,
+    EntryDraft,
     RunEnded,
     RunStarted,
     SubmissionPlaced,
@@ -66,6 +67,17 @@ class Draft:
 def start_turn(agent: ActorId, choices: Choices, position: Position) -> tuple[WorkSpawned, Send]:
     """A generation born at *position*, and the message that sets it off."""
     return WorkSpawned(kind=GENERATION_KIND, agent=agent), Send(position, Prepare(choices=choices))
+
+
+def appended_of(entry: EntryDraft, position: Position) -> EntryAppended:
+    """The event that puts *entry* into the transcript at *position*."""
+    return EntryAppended(
+        kind=entry.kind,
+        messages=entry.messages,
+        by=entry.by,
+        data=entry.data,
+        head=position if entry.head_self else entry.head,
+    )
 
 
 def pass_tools(draft: Draft) -> None:
@@ -150,7 +162,7 @@ def _place_writes(draft: Draft) -> bool:
     """Place every write that is not stale; return whether a reset was among them."""
     was_reset = False
     for item in tuple(item for item in draft.state.inbox if item.mode == "write"):
-        if _is_stale(draft.state, item):
+        if draft.state.has_left(item.entry.head):
             detail = f"entry {item.entry.head} has left the active transcript"
             draft.add(SubmissionSettled(submission=item.submission, reason="stale", detail=detail))
         else:
@@ -159,24 +171,10 @@ def _place_writes(draft: Draft) -> bool:
     return was_reset
 
 
-def _is_stale(state: AgentState, item: InboxItem) -> bool:
-    head = item.entry.head
-    return head is not None and all(meta.id != head for meta in state.entries)
-
-
 def _place(draft: Draft, item: InboxItem) -> None:
-    entry = item.entry
     placed = draft.position + 1
     draft.add(SubmissionPlaced(mode=item.mode, entry=placed, submission=item.submission))
-    draft.add(
-        EntryAppended(
-            kind=entry.kind,
-            messages=entry.messages,
-            by=entry.by,
-            data=entry.data,
-            head=placed if entry.head_self else entry.head,
-        )
-    )
+    draft.add(appended_of(item.entry, placed))
 
 
 def _extend_tools(draft: Draft) -> None:

@@ -96,7 +96,7 @@ def relieve_overflow(state: AgentState, command: RelieveOverflow, at: At) -> Dec
 
 def place_summary(state: AgentState, command: PlaceSummary) -> Decision:
     """Append the summary, queue it, or drop it as stale; the compaction is told which."""
-    if all(meta.id != command.keep_from for meta in state.entries):
+    if state.has_left(command.keep_from):
         return _told(command, "stale")
     data = {"trigger": command.trigger, "tokens_before": command.tokens}
     messages = (user_message(f"{_INTRODUCTION}\n\n{command.text}"),)

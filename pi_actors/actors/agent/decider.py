@@ -12,6 +12,7 @@ import msgspec
 from pi_actors.actors.agent import messages
 from pi_actors.actors.agent.boundary import (
     Draft,
+    appended_of,
     end_run,
     pass_compaction,
     pass_end,
@@ -152,16 +153,10 @@ def _submit_write(state: AgentState, command: SubmitWrite, at: At) -> Decision:
     if state.run is not None or state.inbox:
         queued = SubmissionQueued(mode="write", entry=entry, request_id=command.request_id)
         return Decision(events=(queued,), reply=reply)
-    if entry.head is not None and all(meta.id != entry.head for meta in state.entries):
+    if state.has_left(entry.head):
         raise CommandRefused(f"entry {entry.head} is not in agent {state.id}'s active transcript")
     placed = SubmissionPlaced(mode="write", entry=at.position + 1, request_id=command.request_id)
-    appended = EntryAppended(
-        kind=entry.kind,
-        messages=entry.messages,
-        data=entry.data,
-        head=at.position + 1 if entry.head_self else entry.head,
-    )
-    return Decision(events=(placed, appended), reply=reply)
+    return Decision(events=(placed, appended_of(entry, placed.entry)), reply=reply)
 
 
 def _withdraw(state: AgentState, submission: SubmissionId) -> Decision:

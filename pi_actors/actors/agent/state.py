@@ -80,10 +80,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """An agent. ``turn``: responses settled as an answer or as calls. ``system``: the instructions
-    in context, by their entry and digest. ``last_step``: where the last real progress was stored.
-    ``counted``: the newest response since the context's start that came with a count, and how many
-    tokens the context had with it. ``compactions``: the live ones that the agent owns directly.
+    """An agent, as far as it matters for what comes next.
+
+    ``turn``: responses settled as an answer or as calls. ``system``: the instructions in context, by
+    their entry and digest. ``last_step``: where the last real progress was stored. ``counted``: the
+    newest response since the context's start that came with a count, and how many tokens the context
+    had with it. ``compactions``: the live ones that the agent owns directly.
     ``skipped``: it was said that the context is too large and a compaction would not help.
     ``configured``: where the choices were last changed. ``forked``: the agent whose history this one
     goes on from, and the last entry of it.
@@ -108,6 +110,10 @@ class AgentState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def entries(self) -> tuple[EntryMeta, ...]:
         """The active context, in order."""
         return items_of(self.context)
+
+    def has_left(self, head: EntryId | None) -> bool:
+        """Whether *head* is an entry that is not in the active context: what starts there would be stale."""
+        return head is not None and all(entry.id != head for entry in self.entries)
 
 
 Evolved: TypeAlias = AgentState | Quarantined
@@ -227,7 +233,7 @@ def _without(inbox: tuple[InboxItem, ...], submission: SubmissionId) -> tuple[In
 def _appended(state: AgentState, position: Position, event: EntryAppended) -> AgentState:
     context = appended(state.context, position, event)
     if event.kind == "pi.system":
-        return msgspec.structs.replace(state, context=context, system=(position, said(event)))
+        return msgspec.structs.replace(state, context=context, system=(position, _digest(event)))
     if event.head is None:
         return msgspec.structs.replace(state, context=context)
     system = state.system
@@ -243,8 +249,8 @@ def _appended(state: AgentState, position: Position, event: EntryAppended) -> Ag
     )
 
 
-def said(event: EntryAppended) -> str:
-    """A digest of the text of the event's messages."""
+def _digest(event: EntryAppended) -> str:
+    """Stands for the text of the event's messages."""
     parts = (part for message in event.messages for part in message.parts)
     return text_digest("".join(part.text for part in parts if isinstance(part, Text)))
 
