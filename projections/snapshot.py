@@ -6,7 +6,6 @@ folds the log instead and comes to the same state.
 
 from functools import cache
 from typing import Final, NamedTuple, TypeAlias
-from zlib import crc32
 
 import immutables
 import msgspec
@@ -15,6 +14,7 @@ from pi_actors.core.ids import ActorId
 from pi_actors.storage.codec import Topics
 from pi_actors.storage.log import Snapshot
 from pi_actors.storage.packing import Unpacker, pack
+from pi_actors.storage.snapshots import known_events
 from projections.agent import AGENT
 from projections.inbox import INBOX
 from projections.live import LIVE
@@ -85,10 +85,9 @@ class _Body(NamedTuple):
 
 def _versions(topics: Topics) -> Versions:
     """Of all that has a say in what the state is: the folds, and which events are understood."""
-    known = "\n".join(sorted(topics.events))
     return {
         "session": VERSION,
-        "events": crc32(known.encode()),
+        "events": known_events(topics),
         **{fold.name: fold.version for fold in FOLDS},
     }
 

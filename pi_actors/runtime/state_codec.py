@@ -8,7 +8,6 @@ session or one that does not decode.
 from collections.abc import Iterator
 from sys import intern
 from typing import Final, NamedTuple, TypeAlias
-from zlib import crc32
 
 import msgspec
 
@@ -17,6 +16,7 @@ from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.state import NO_ACTORS, STATE_VERSION, Actor, Kinds, Over, SessionState, kind_of
 from pi_actors.storage.codec import Topics
 from pi_actors.storage.packing import Unpacker, pack
+from pi_actors.storage.snapshots import known_events
 
 FORMAT: Final = 1
 """Of the body: what stands in ``_Packed``."""
@@ -31,7 +31,7 @@ class StateCodec:
         self._kinds = kinds
         self._versions: Versions = {
             "kernel": STATE_VERSION,
-            "events": crc32("\n".join(sorted(topics.events)).encode()),
+            "events": known_events(topics),
             **{f"kind {name}": kind.version for name, kind in kinds.items()},
         }
         self._states = {
