@@ -67,11 +67,11 @@ class Scavenger:
         """*keep_all*: nothing is ever deleted."""
         self._store = store
         self._line = line
-        self._kept: dict[ActorId, array[int]] = {}
+        self._held: dict[ActorId, array[int]] = {}
         self._superseded: deque[Superseded] = deque()
         self._waiting = 0
         self._rows = ROWS_MIN
-        self._lock = trio.Lock()
+        self._one_at_a_time = trio.Lock()
         self._arrived = trio.Event()
         self._left = _Left(line.shown)
         self._keep_all = keep_all
@@ -95,7 +95,7 @@ class Scavenger:
             return
 
     async def finish(self) -> None:
-        """Delete what is superseded by now, as far as that goes in two seconds."""
+        """Delete what is superseded by now, as far as that goes in the time for it."""
         with trio.move_on_after(CLOSE_S):
             try:
                 while self._superseded:
@@ -108,8 +108,8 @@ class Scavenger:
         touched: set[ActorId] = set()
         for each in commit:
             if type(each.event) in _EVENTS:
-                self._kept.setdefault(each.actor, array("q")).append(each.position)
-            elif each.actor in self._kept or each.actor in self._left.kept_from:
+                self._held.setdefault(each.actor, array("q")).append(each.position)
+            elif each.actor in self._held or each.actor in self._left.held_from:
                 touched.add(each.actor)
         for id in touched:
             self._judge(id, state.actors.get(id), commit[-1].end)
@@ -118,11 +118,11 @@ class Scavenger:
         """Queue what the state of *actor* no longer holds after the commit that ends at *end*."""
         since = held_from(actor)
         self._left.judge(id, since, end)
-        positions = self._kept.pop(id, array("q"))
+        positions = self._held.pop(id, array("q"))
         place = len(positions) if since is None else bisect_left(positions, since)
         self._queue(positions[:place], end)
         if actor is not None and not actor.ended and place < len(positions):
-            self._kept[id] = positions[place:]
+            self._held[id] = positions[place:]
 
     def _queue(self, positions: "array[int]", through: Position) -> None:
         if positions:
@@ -148,7 +148,7 @@ class Scavenger:
         Raises:
             SessionFailed: the store failed, or somebody else has taken over the session.
         """
-        async with self._lock:
+        async with self._one_at_a_time:
             taken = self._next()
             if not taken:
                 return
@@ -199,9 +199,9 @@ class Scavenger:
         look = partial(_progress, self._store, self._line.session_id, self._left.before)
         with self._line.reading():
             page = await self._store.read(look)
-        leftover, kept = self._left.sort(page)
-        for id, positions in kept.items():
-            self._kept[id] = positions + self._kept.get(id, array("q"))
+        leftover, held = self._left.sort(page)
+        for id, positions in held.items():
+            self._held[id] = positions + self._held.get(id, array("q"))
         self._queue(leftover, self._left.through)
 
     async def _give_back(self) -> bool:
@@ -240,18 +240,18 @@ class _Page(NamedTuple):
 class _Left:
     """The progress that was there at opening, as far as it was not looked at yet.
 
-    ``kept_from``: the actors whose state holds some of it, and from which position on. ``through``: by
+    ``held_from``: the actors whose state holds some of it, and from which position on. ``through``: by
     which commit's end all other of it is superseded.
     """
 
     def __init__(self, state: SessionState) -> None:
         self.before: Position = state.position + 1
         self.through: Position = state.position
-        self.kept_from: dict[ActorId, Position] = {}
+        self.held_from: dict[ActorId, Position] = {}
         for actor in state.actors.values():
             since = held_from(actor)
             if since is not None and not actor.is_agent:
-                self.kept_from[actor.id] = since
+                self.held_from[actor.id] = since
 
     @property
     def seen(self) -> bool:
@@ -260,29 +260,29 @@ class _Left:
 
     def judge(self, id: ActorId, since: Position | None, end: Position) -> None:
         """After the commit that ends at *end*, the state of *id* holds what came from *since* on."""
-        before = self.kept_from.get(id)
+        before = self.held_from.get(id)
         if before is None or before == since:
             return
         self.through = max(self.through, end)
         if since is None:
-            del self.kept_from[id]
+            del self.held_from[id]
         else:
-            self.kept_from[id] = since
+            self.held_from[id] = since
 
     def sort(self, page: _Page) -> "tuple[array[int], dict[ActorId, array[int]]]":
         """What of *page* is superseded, and what still is held, by actor; in ascending order."""
         leftover: array[int] = array("q")
-        kept: dict[ActorId, array[int]] = {}
+        held: dict[ActorId, array[int]] = {}
         for position, id in reversed(page.events):
-            since = self.kept_from.get(id)
+            since = self.held_from.get(id)
             if since is not None and position >= since:
-                kept.setdefault(id, array("q")).append(position)
+                held.setdefault(id, array("q")).append(position)
             elif position < self.through:  # the last event of the log stays, whatever it is
                 leftover.append(position)
         self.before = page.before
         if self.seen:
-            self.kept_from.clear()
-        return leftover, kept
+            self.held_from.clear()
+        return leftover, held
 
 
 def _progress(store: LiveStore, session: SessionId, before: Position) -> _Page:
