@@ -14,7 +14,6 @@ BYTES_PER_TOKEN: Final = 4
 IMAGE_TOKENS: Final = 1_600
 """What a large image takes at the providers that publish how they count it; a small one takes less."""
 
-
 _CUT: Final = " […cut]"
 
 

@@ -7,7 +7,7 @@ import msgspec
 from pi_actors.actors.topics import index_of
 from pi_actors.core.decider import Passive
 from pi_actors.core.errors import LogCorrupt, LogTooNew
-from pi_actors.core.ids import ActorId, Position
+from pi_actors.core.ids import ROOT, ActorId, Position
 from pi_actors.core.lifecycle import AgentSpawned
 from pi_actors.core.record import IndexRows, Recorded, UnknownEvent
 from pi_actors.core.state import EMPTY, SessionState, evolve
@@ -73,7 +73,7 @@ def _newest_snapshot(head: Head, kept: Kept) -> SessionState:
 
 def _uuid(kept: Kept) -> str | None:
     """What the session's first event says, None where that is missing."""
-    for row in kept.log.read_at(kept.session, [1]):
+    for row in kept.log.read_at(kept.session, [ROOT]):
         event = decode_row(kept.session, row, kept.topics).event
         if isinstance(event, AgentSpawned):
             return event.session_uuid

@@ -8,6 +8,7 @@ from pi_actors.core.ids import EntryId
 from pi_actors.core.settings import CompactionSettings
 
 SCALE_MAX: Final = 4.0
+"""Beyond this a provider has counted more than text, such as the tools' schemas, which does not grow."""
 
 INTRODUCTION_TOKENS: Final = 20
 """What the words take that introduce a summary, at most."""
@@ -44,7 +45,11 @@ class Cut(NamedTuple):
 
 
 def limits_of(window: int | None, settings: CompactionSettings, *, too_large: int | None = None) -> Limits:
-    """The limits for a model with *window*; *too_large*: a size that it has refused."""
+    """The limits for a model with *window*; *too_large*: a size that it has refused.
+
+    Of a small window at least five eighths are left below both limits: a quarter for what is kept, a
+    sixteenth for the summary, the rest for what comes next.
+    """
     room = window if too_large is None or (window is not None and window < too_large) else too_large
     if room is None:
         return Limits(None, None, settings.keep_recent_tokens, _UNLIMITED, settings.summary_tokens_max)

@@ -17,7 +17,6 @@ from pi_actors.core.tokens import message_tokens, parts_tokens, text_tokens
 SENT: Final = frozenset({"answer", "calls", "length"})
 """How a response that later requests carry has stopped."""
 
-
 Context: TypeAlias = Chunks[EntryMeta]
 
 

@@ -63,8 +63,8 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
 class Asking(msgspec.Struct, frozen=True, kw_only=True, tag="asking"):
     """The request for part ``part`` has no answer yet.
 
-    ``request``: the event that made it due. ``so_far``: the summary of the parts before.
-    ``step``: where the newest of these, or of the retries, was stored; 0 where there is none.
+    ``request``: the event that made it due. ``so_far``: the summary of the parts before. ``step``: where
+    the newest summary of a part, or failed request that is repeated, was stored; 0 where there is none.
     """
 
     id: ActorId
@@ -211,6 +211,8 @@ def _room(window: int | None, input: CompactionInput) -> int | None:
 
 
 _REQUEST_TOKENS: Final = 500
+"""More than the request's own words take (``runtime/summarising.py``)."""
+
 _SPLIT_TOKENS_MIN: Final = 500
 """Parts are not made smaller than this; a model that cannot take them cannot summarise."""
 
