@@ -87,6 +87,12 @@ def test_nothing_is_cut_where_only_an_earlier_summary_and_instructions_would_go(
     assert answered.entries == (9, 7)
 
 
+def test_nothing_is_cut_where_all_that_would_go_besides_an_earlier_summary_is_empty() -> None:
+    """F130: to summarise a summary once more frees nothing."""
+    entries = [summary(9, 4_000), meta(2, "user", 0), meta(3, "assistant", 20_000)]
+    assert select_cut(entries, KEEP_20_000) is None
+
+
 def test_an_earlier_summary_is_never_the_cut_and_its_text_is_summarised_first() -> None:
     """F131."""
     entries = [summary(9, 30_000), meta(7, "user", 100), meta(8, "assistant", 20_000)]

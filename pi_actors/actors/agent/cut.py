@@ -142,8 +142,8 @@ def _places(entries: Sequence[EntryMeta]) -> list[int]:
 
 
 def _contributes(entry: EntryMeta) -> bool:
-    """Whether the entry is part of the conversation: neither an earlier summary nor instructions."""
-    return entry.sent and not entry.heads and entry.part not in ("instructions", "nothing")
+    """Whether the entry says something of the conversation: not empty, no summary, no instructions."""
+    return entry.sent and not entry.heads and entry.tokens > 0 and entry.part != "instructions"
 
 
 _UNLIMITED: Final = 2**62
