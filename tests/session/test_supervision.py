@@ -23,6 +23,7 @@ from pi_actors import (
 )
 from pi_actors.actors.agent import decider as agent_decider
 from pi_actors.models import ModelRequest, ScriptedModel, call, fail, reply, stall
+from pi_actors.runtime.commit_line import CommitLine
 from tests.session.opened import opened
 from tests.session.watching import topics_of
 
@@ -34,13 +35,17 @@ class Plan(msgspec.Struct, frozen=True):
 async def test_a_step_that_outlasts_its_session_does_not_keep_it_open(tmp_path: Path) -> None:
     """It wants to wait for something live, and nothing can be stored any more."""
     ids: list[int] = []
+    lines: list[CommitLine] = []
+    begun = trio.Event()
 
     async def sleep(_: Work[Plan]) -> Done:
         await trio.sleep_forever()
 
     async def late(_: Work[Plan]) -> Next[Plan]:
+        begun.set()
         with trio.CancelScope(shield=True):
-            await trio.sleep(0.05)
+            while not lines[0].closed:  # noqa: ASYNC110 - a close waits for it, and then announces nothing
+                await trio.sleep(0.001)
         return Next(Plan(), on=ids)
 
     sleeper, laggard = ActorKind("test.sleep", Plan, sleep), ActorKind("test.late", Plan, late)
@@ -49,9 +54,10 @@ async def test_a_step_that_outlasts_its_session_does_not_keep_it_open(tmp_path: 
         async with open_session(
             tmp_path / "work.db", actors=[sleeper, laggard], settings=settings
         ) as session:
+            lines.append(session.live.line)
             ids.append(await session.root.spawn(sleeper, Plan()))
             await session.root.spawn(laggard, Plan())
-            await trio.sleep(0.01)
+            await begun.wait()
 
 
 async def test_an_error_of_another_session_is_a_fault_like_any_other() -> None:
@@ -201,14 +207,14 @@ async def test_empty_instructions_are_none_on_every_way_to_a_request() -> None:
 
 
 async def test_a_tool_that_was_given_up_on_cannot_own_anything_new() -> None:
-    entered, refused = trio.Event(), trio.Event()
+    entered, given_up, refused = trio.Event(), trio.Event(), trio.Event()
 
     @tool
     async def stubborn(ctx: ToolContext) -> str:
         """Go on after the abort."""
         entered.set()
         with trio.CancelScope(shield=True):
-            await trio.sleep(0.05)
+            await given_up.wait()
             with pytest.raises(CommandRefused):
                 await ctx.spawn_agent()
             refused.set()
@@ -219,6 +225,7 @@ async def test_a_tool_that_was_given_up_on_cannot_own_anything_new() -> None:
         await session.root.submit("go")
         await entered.wait()
         await session.root.abort()
+        given_up.set()
         await refused.wait()
 
 
