@@ -5,7 +5,9 @@ its head on, older such entries left out. Of what lies before the head the newes
 stays, right after the start, since instructions in force are never summarised away. A head that is
 the entry itself starts afresh, with nothing kept. A fork begins with what its parent had in context.
 
-The fold knows ids only; what an entry says stands in the log and is read from there by its id.
+The fold knows ids only; what an entry says stands in the log and is read from there by its id. The
+agent remembers the same by itself (``actors/agent/transcript.py``): neither side imports the other's
+fold, and tests compare the two.
 """
 
 from typing import Final

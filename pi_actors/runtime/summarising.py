@@ -65,6 +65,7 @@ async def _request(shell: Shell, state: Asking) -> tuple[Model, ModelRequest, bo
 
 
 def _asked(state: Asking) -> str:
+    # About three words take four tokens; fewer than twenty say nothing.
     words = max(state.summary_tokens_max * 3 // 4, 20)
     pieces = [INSTRUCTIONS.format(words=words)]
     if state.input.instructions:

@@ -21,19 +21,22 @@ def parts_of(texts: Iterable[str], tokens_max: int | None) -> list[str]:
     There is always one part. A text that is too long for a part is split.
     """
     if tokens_max is None:
-        return ["\n\n".join(text for text in texts if text)]
+        return [_BETWEEN.join(text for text in texts if text)]
     size_max = max(tokens_max, 1) * BYTES_PER_TOKEN
     parts: list[list[str]] = [[]]
     size = 0
     for text in texts:
         for piece in _pieces(text, size_max):
-            taken = len(piece.encode()) + 2
+            taken = len(piece.encode()) + len(_BETWEEN)
             if parts[-1] and size + taken > size_max:
                 parts.append([])
                 size = 0
             parts[-1].append(piece)
             size += taken
-    return ["\n\n".join(part) for part in parts]
+    return [_BETWEEN.join(part) for part in parts]
+
+
+_BETWEEN: Final = "\n\n"
 
 
 def _pieces(text: str, size_max: int) -> list[str]:

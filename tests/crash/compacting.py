@@ -3,7 +3,7 @@
     python -m tests.crash.compacting KIND STORE REQUESTS [COMMIT SIDE]
 
 works until done, or until the process kills itself before or after the given commit. Every request
-that a model gets leaves a line in the file REQUESTS: what it carried, as a digest.
+for a summary leaves a line in the file REQUESTS: its attempt, and what it carried, as a digest.
 """
 
 import sys
@@ -48,7 +48,7 @@ SETTINGS: Final = Settings(
 
 
 class Counting:
-    """A scripted model that notes down each request before it answers."""
+    """A scripted model that notes down each request for a summary before it answers."""
 
     def __init__(self, scripted: ScriptedModel, note: Callable[[str], None]) -> None:
         self._scripted = scripted

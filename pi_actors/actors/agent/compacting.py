@@ -10,7 +10,7 @@ caller's: placed at once when no run is active, else at the next boundary. One w
 entry has left the active transcript meanwhile is stale and is dropped.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -35,6 +35,9 @@ from pi_actors.core.decider import NOTHING, At, Decision, Ended, Send, Spawned
 from pi_actors.core.ids import NOBODY, ActorId
 from pi_actors.core.lifecycle import WorkSpawned
 from pi_actors.core.messages import user_message
+
+_INTRODUCTION: Final = "The conversation before this point, summarised to save room:"
+"""What stands before a summary; ``INTRODUCTION_TOKENS`` are set aside for it."""
 
 
 def compact(state: AgentState, command: Compact, at: At) -> Decision:
@@ -126,9 +129,6 @@ def compaction_ended(state: AgentState, ended: Ended) -> Decision:
 def _summary_waits(state: AgentState) -> bool:
     """Whether a summary is ready and stands in the inbox: the attempt that began with it was repeated."""
     return any(item.entry.kind == "pi.compaction" for item in state.inbox)
-
-
-_INTRODUCTION = "The conversation before this point, summarised to save room:"
 
 
 def _measured(

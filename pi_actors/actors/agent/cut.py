@@ -11,7 +11,7 @@ SCALE_MAX: Final = 4.0
 """Beyond this a provider has counted more than text, such as the tools' schemas, which does not grow."""
 
 INTRODUCTION_TOKENS: Final = 20
-"""What the words take that introduce a summary, at most."""
+"""What the words take that introduce a summary (``compacting.py``), at most."""
 
 
 class Limits(NamedTuple):
