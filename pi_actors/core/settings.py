@@ -1,8 +1,11 @@
 """Everything tunable, with units and limits in the names. Plain data; takes part in no fold."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
+
+MOST: Final = 3_155_760_000_000
+"""A hundred years in milliseconds. Instants and numbers made of larger settings could not be stored."""
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,19 +73,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("progress_ms", "stall_ms", "output_bytes_max", "output_lines_max", "tools_max"):
-            _at_least(name, getattr(self, name), 1)
+            _check(name, getattr(self, name), 1)
         for name in ("tool_threads_max", "recoveries_max"):
-            _at_least(name, getattr(self, name), 1)
-        _at_least("passivate_ms", self.passivate_ms, 0)
-        _at_least("close_ms", self.close_ms, 0)
-        _at_least("retry.retries_max", self.retry.retries_max, 0)
+            _check(name, getattr(self, name), 1)
+        for name in ("passivate_ms", "close_ms"):
+            _check(name, getattr(self, name), 0)
+        for name in ("retries_max", "first_ms", "cap_ms", "retry_after_cap_ms"):
+            _check(f"retry.{name}", getattr(self.retry, name), 0)
         for name in ("reserve_tokens", "background_tokens", "keep_recent_tokens"):
-            _at_least(f"compaction.{name}", getattr(self.compaction, name), 0)
-        _at_least("compaction.summary_tokens_max", self.compaction.summary_tokens_max, 1)
+            _check(f"compaction.{name}", getattr(self.compaction, name), 0)
+        _check("compaction.summary_tokens_max", self.compaction.summary_tokens_max, 1)
         if not 0 <= self.compaction.freed_min <= 1:
             raise ValueError(f"setting compaction.freed_min is {self.compaction.freed_min}; it is 0 to 1")
 
 
-def _at_least(name: str, value: int, least: int) -> None:
+def _check(name: str, value: object, least: int) -> None:
+    if type(value) is not int:
+        raise ValueError(f"setting {name} is {value!r}; it must be a whole number")
     if value < least:
         raise ValueError(f"setting {name} is {value}; it must be at least {least}")
+    if value > MOST:
+        raise ValueError(f"setting {name} is {value}; it must be at most {MOST}")
