@@ -12,6 +12,7 @@ from pi_actors.core.catalog import Catalog
 from pi_actors.core.errors import CommandRefused, UnknownName
 from pi_actors.core.ids import ActorId
 from pi_actors.core.lifecycle import Choices
+from pi_actors.core.settings import MOST
 from pi_actors.core.text import clean_text
 from pi_actors.models.protocol import Model, ToolSpec
 from pi_actors.models.providers import make_model
@@ -70,9 +71,11 @@ class Registry:
         """Add to the catalog. A newer version of a kind takes the place of an older one.
 
         Raises:
-            CommandRefused: two different tools or kinds of one name, or a kind without a prefix.
-                Nothing was added.
+            CommandRefused: two different tools or kinds of one name, a kind without a prefix, or a model
+                whose context window is no number of tokens. Nothing was added.
         """
+        for model in models.values():
+            _check_window(model)
         for kind in actors:
             if "." not in kind.name or (kind.name.startswith("pi.") and kind.name not in self._own):
                 raise CommandRefused(
@@ -165,6 +168,7 @@ class Registry:
         if isinstance(model, str):
             self.models[model] = make_model(model)
             return model
+        _check_window(model)
         self.models[model.name] = model
         return model.name
 
@@ -178,6 +182,16 @@ class Registry:
             default_tools=self._default_tools,
             instructions=text,
             instructions_computed=callable(self._instructions),
+        )
+
+
+def _check_window(model: Model) -> None:
+    """Refuse a window that deciders could not calculate with."""
+    window: object = model.context_window
+    if window is not None and not (type(window) is int and 0 <= window <= MOST):
+        raise CommandRefused(
+            f"the context window of model {model.name!r} is {window!r}; "
+            "it must be a whole number of tokens, or None where it is unknown"
         )
 
 
