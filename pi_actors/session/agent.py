@@ -22,6 +22,7 @@ from pi_actors.core.decider import Command, Send, Spawned
 from pi_actors.core.errors import CommandRefused, InvalidValue, Unanswered
 from pi_actors.core.ids import ActorId, EntryId
 from pi_actors.core.messages import Blob, Entry, Message, Text, Usage, user_message
+from pi_actors.core.parts import clean_part
 from pi_actors.core.text import Json, clean_json, clean_text
 from pi_actors.runtime.choices import Choosable, choices_from
 from pi_actors.runtime.commit_line import CommitLine
@@ -298,10 +299,8 @@ def _message(content: Content) -> Message:
 
 def _clean_part(part: Text | Blob) -> Text | Blob:
     match part:
-        case Text():
-            return msgspec.structs.replace(part, text=clean_text(part.text, "the input"))
-        case Blob():
-            return part
+        case Text() | Blob():
+            return clean_part(part, "the input")
         case _:
             raise InvalidValue(f"an input consists of text and blobs, not of {type(part).__name__}")
 

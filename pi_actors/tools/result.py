@@ -9,6 +9,7 @@ import msgspec
 
 from pi_actors.core.errors import InvalidValue
 from pi_actors.core.messages import Blob, Text, Usage
+from pi_actors.core.parts import clean_part
 from pi_actors.core.text import Json, clean_json, clean_text
 
 Content: TypeAlias = tuple[Text | Blob, ...]
@@ -69,6 +70,9 @@ def as_result(value: object) -> ToolResult:
     result = value if isinstance(value, ToolResult) else ToolResult(value)
     if result.usage is not None and not isinstance(cast(object, result.usage), Usage):
         raise InvalidValue(f"the usage of a result is a {type(result.usage).__name__}; it must be a Usage")
+    for name in ("is_error", "terminate"):
+        if not isinstance(getattr(result, name), bool):
+            raise InvalidValue(f"{name} of a result is {getattr(result, name)!r}; it must be True or False")
     return replace(
         result,
         content=result.parts,
@@ -84,9 +88,9 @@ def _parts(content: object) -> Content:
         case str():
             return (Text(text=clean_text(content, "a tool's result")),)
         case Text() | Blob():
-            return (_clean_part(content),)
+            return (clean_part(content, "a tool's result"),)
         case list() | tuple() if _are_parts(cast(Sequence[object], content)):
-            return tuple(_clean_part(part) for part in cast(Sequence[Text | Blob], content))
+            return tuple(clean_part(part, "a tool's result") for part in cast(Sequence[Text | Blob], content))
         case _:
             return (Text(text=_json_text(content)),)
 
@@ -94,12 +98,6 @@ def _parts(content: object) -> Content:
 def _are_parts(items: Sequence[object]) -> bool:
     """An empty list is JSON; an empty tuple is content without parts."""
     return bool(items or isinstance(items, tuple)) and all(isinstance(item, Text | Blob) for item in items)
-
-
-def _clean_part(part: Text | Blob) -> Text | Blob:
-    if isinstance(part, Blob):
-        return part
-    return msgspec.structs.replace(part, text=clean_text(part.text, "a tool's result"))
 
 
 def _json_text(value: object) -> str:
