@@ -45,7 +45,8 @@ def open_sqlite(path: Path, durability: Durability = "power") -> "SQLiteLog":
     require_sqlite()
     if durability not in get_args(Durability):
         raise NotSupported(f'durability is {durability!r}; it must be "power" or "process"')
-    store = _looked_at(path)
+    with translated(path):
+        store = _looked_at(path)
     with translated(store), ExitStack() as undo:
         folder = ensure_folder(store)
         require_locks(folder)
@@ -63,12 +64,14 @@ def open_sqlite_reader(path: Path) -> SQLiteReader:
     Raises:
         StoreUnreadable: there is no store, or no permission to read it.
     """
-    store = _real(path)
-    if not store.exists():
-        raise StoreUnreadable(
-            f"there is no store {store}: check the path, or make it by opening a session in it"
-        )
-    if _inspected(store) == "nothing":
+    with translated(path):
+        store = _real(path)
+        if not store.exists():
+            raise StoreUnreadable(
+                f"there is no store {store}: check the path, or make it by opening a session in it"
+            )
+        found = _inspected(store)
+    if found == "nothing":
         raise StoreUnreadable(f"{store} is empty: no session was ever opened in it; check the path")
     return SQLiteReader(store, OutsideReaders(store))
 
@@ -214,6 +217,8 @@ def _prepared(store: Path, lock: StoreLock, durability: Durability) -> Writer:
     """The writer of what is now a store. The caller holds *lock*."""
     if not store.exists():
         os.close(open_private(store))
+    elif store.stat().st_size == 0:
+        store.chmod(0o600)  # made by somebody else, to become a store now
     writer = Writer(store, lock, durability)
     try:
         prepare(writer.connection, store)

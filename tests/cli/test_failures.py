@@ -170,6 +170,18 @@ def test_a_folder_that_cannot_be_written_is_told(folder: Path, finished_store: P
     assert as_nobody("log", store).returncode == 0
 
 
+@AS_ROOT
+def test_a_folder_that_cannot_be_entered_is_told(folder: Path, finished_store: Path) -> None:
+    """As another user, who may not even see whether a store is there."""
+    there = folder / "there"
+    there.mkdir()
+    store = there / "work.db"
+    shutil.copy(finished_store, store)
+    there.chmod(0o700)
+    for arguments in (("run", "x", "--model", "demo", "--store", store), ("log", store)):
+        assert "permission" in complaint_of(as_nobody(*arguments), 2)
+
+
 def open_to_all(folder: Path, there: Path, store: Path) -> None:
     """Let everybody look into *folder*, and read what is in *there*."""
     for path in (*folder.parents, folder):

@@ -82,6 +82,13 @@ def test_the_mode_that_an_owner_gave_a_store_is_kept(store: Path) -> None:
     assert stat.S_IMODE(store.stat().st_mode) == 0o640
 
 
+def test_an_empty_file_that_becomes_a_store_is_its_owners_alone(tmp_path: Path) -> None:
+    store = tmp_path / "work.db"
+    store.touch(mode=0o644)
+    open_sqlite(store).close()
+    assert stat.S_IMODE(store.stat().st_mode) == 0o600
+
+
 def test_the_file_says_whose_it_is_and_of_which_format(store: Path, log: SQLiteLog) -> None:
     with closing(sqlite3.connect(store)) as connection:
         assert pragma(connection, "application_id") == APPLICATION_ID
