@@ -44,9 +44,11 @@ SNAPSHOTS: Final = """CREATE TABLE IF NOT EXISTS snapshots (
     number INTEGER, name TEXT, position INTEGER, body BLOB NOT NULL,
     PRIMARY KEY (number, name, position))"""
 
-IS_DISPLAY: Final = f"substr(state, 1, {len(DISPLAY_START)})=x'{DISPLAY_START.hex()}'"
+_AFTER_DISPLAY: Final = DISPLAY_START[:-1] + bytes((DISPLAY_START[-1] + 1,))
+IS_DISPLAY: Final = f"state>=x'{DISPLAY_START.hex()}' AND state<x'{_AFTER_DISPLAY.hex()}'"
 """Whether a row is only for display, told by its first bytes. Queries say it in these very words, so
-that SQLite sees that the index has all that they ask for."""
+that SQLite sees that the index has all that they ask for. Comparing costs every insert far less than
+cutting the bytes out with ``substr``."""
 
 DISPLAY_INDEX: Final = (
     "CREATE INDEX IF NOT EXISTS display_rows ON stored_events (originator_id, originator_version)"
