@@ -103,6 +103,8 @@ class _Broke(Exception):
 class _Cascade:
     """One attempt. Mutable, and forgotten afterwards."""
 
+    __slots__ = ("faulted", "given", "ledger", "reply")
+
     def __init__(self, session: SessionState, given: Circumstances, faulted: dict[ActorId, str]) -> None:
         self.ledger = Ledger(session, given.kinds, given.now_us)
         self.given = given

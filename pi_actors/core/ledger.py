@@ -83,6 +83,8 @@ class Ledger:
     ``drains`` come when no step is left: an agent below may go on with its next run until then.
     """
 
+    __slots__ = ("drafts", "drains", "kinds", "now_us", "session", "steps")
+
     def __init__(self, session: SessionState, kinds: Kinds, now_us: int) -> None:
         self.session = session
         self.kinds = kinds

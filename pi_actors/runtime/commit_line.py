@@ -122,7 +122,9 @@ class CommitLine:
     async def settle_down(self) -> None:
         """Return once everything decided so far is durable and shown."""
         if self._pending:
-            await self._pending[-1].wait()
+            newest = self._pending[-1]
+            await newest.decided.wait()
+            newest.check_stored()
         else:
             await trio.lowlevel.checkpoint()
 
@@ -169,7 +171,8 @@ class CommitLine:
         self.ahead = settled.state  # 3
         self._pending.append(pending)
         pending.decided = self._group.put(pending)  # 4
-        await pending.wait()
+        await pending.decided.wait()
+        pending.check_stored()
         return Committed(position=pending.state.position, events=pending.events, reply=settled.reply)
 
     def _encode(self, settled: Settled) -> "_Pending":
@@ -233,6 +236,8 @@ class CommitLine:
 class _Pending:
     """A commit between decision and acknowledgement. ``decided``: set when its outcome is known."""
 
+    __slots__ = ("_line", "_stored", "batch", "decided", "events", "state")
+
     decided: trio.Event
 
     def __init__(self, batch: Batch, events: Commit, state: SessionState, line: CommitLine) -> None:
@@ -250,7 +255,7 @@ class _Pending:
     def fail(self, error: StoreError) -> None:
         self._line.fail(error)
 
-    async def wait(self) -> None:
-        await self.decided.wait()
+    def check_stored(self) -> None:
+        """Once decided: raise SessionFailed or SessionClosed where it was not stored."""
         if not self._stored:
             self._line.check_open()
