@@ -246,6 +246,8 @@ class Log(LogReader, Protocol):
     def save_snapshot(self, session: SessionId, epoch: int, *snapshots: Snapshot) -> bool:
         """Keep *snapshots*, and of each name only the newest two; False where the session is lost.
 
+        The older one goes, too, where it is far larger than the newest.
+
         They cover acknowledged commits only. Nothing is changed by a writer whose epoch is over.
         This waits for no disk: a power cut may lose the snapshots, but never a commit before them.
         Called while nothing is appended.

@@ -21,7 +21,7 @@ from pi_actors.storage.fence import conflicting, fenced, last_position, scavenge
 from pi_actors.storage.folder import require_session_id
 from pi_actors.storage.locks import in_use, this_process
 from pi_actors.storage.log import FORMAT, PAGE_ROWS, REQUEST_KINDS, Batch, Head, RequestKind, Row, Snapshot
-from pi_actors.storage.snapshots import SNAPSHOTS_KEPT, seal, usable
+from pi_actors.storage.snapshots import SHRINK_MAX, SNAPSHOTS_KEPT, seal, usable
 
 NAME: Final = "the store in memory"
 
@@ -241,9 +241,14 @@ class _Session:
 
     def keep(self, session: SessionId, snapshot: Snapshot) -> None:
         """Keep the snapshot, sealed as in any other store, and the one before it."""
-        kept = {**dict(self.snapshots.get(snapshot.name, [])), snapshot.position: seal(session, snapshot)}
+        body, position = seal(session, snapshot), snapshot.position
+        kept = {**dict(self.snapshots.get(snapshot.name, [])), position: body}
         within = sorted(item for item in kept.items() if item[0] <= self.head.position)
-        self.snapshots[snapshot.name] = within[-SNAPSHOTS_KEPT:]
+        self.snapshots[snapshot.name] = [
+            item
+            for item in within[-SNAPSHOTS_KEPT:]
+            if item[0] >= position or len(item[1]) <= len(body) + SHRINK_MAX
+        ]
 
     def conflict(self, rows: IndexRows) -> str | None:
         for agent, request_id, _, _ in rows.requests:

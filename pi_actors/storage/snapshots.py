@@ -17,6 +17,10 @@ FORMAT: Final = 1
 SNAPSHOTS_KEPT: Final = 2
 """How many of a name are kept: if the newest turns out to be damaged, there is one more."""
 
+SHRINK_MAX: Final = 64 * 1024
+"""An older snapshot is not kept where it is larger than the newest by more bytes than this: a long
+answer that was unfinished in it is settled by now, and would stand in the store twice."""
+
 _CHECKSUM_BYTES: Final = 4
 
 

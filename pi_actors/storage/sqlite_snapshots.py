@@ -6,7 +6,7 @@ from typing import Final
 
 from pi_actors.core.ids import SessionId
 from pi_actors.storage.log import Snapshot
-from pi_actors.storage.snapshots import SNAPSHOTS_KEPT, seal, usable
+from pi_actors.storage.snapshots import SHRINK_MAX, SNAPSHOTS_KEPT, seal, usable
 from pi_actors.storage.sqlite_schema import SNAPSHOTS
 
 _PAGE_BYTES: Final = 4_096
@@ -39,9 +39,10 @@ def save_snapshots(
     number, through = head
     cursor.execute(SNAPSHOTS)
     for snapshot in snapshots:
-        row = (number, snapshot.name, snapshot.position, seal(session, snapshot))
-        cursor.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", row)
-        cursor.execute(_FORGET, (number, snapshot.name, through, number, snapshot.name, through))
+        name, position, body = snapshot.name, snapshot.position, seal(session, snapshot)
+        cursor.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", (number, name, position, body))
+        cursor.execute(_FORGET, (number, name, through, number, name, through))
+        cursor.execute(_FORGET_LARGER, (number, name, position, len(body) + SHRINK_MAX))
     return True
 
 
@@ -55,3 +56,4 @@ _FORGET: Final = (
     " (SELECT position FROM snapshots WHERE number=? AND name=? AND position<=?"
     f" ORDER BY position DESC LIMIT {SNAPSHOTS_KEPT}))"
 )
+_FORGET_LARGER: Final = "DELETE FROM snapshots WHERE number=? AND name=? AND position<? AND length(body)>?"

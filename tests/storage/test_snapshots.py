@@ -74,6 +74,16 @@ def test_several_snapshots_are_saved_at_once_and_wait_for_no_disk(log: Log) -> N
     assert log.snapshots("main", "documents") == [Snapshot("documents", 6, b"")]
 
 
+def test_an_older_snapshot_that_is_far_larger_is_not_kept(log: Log) -> None:
+    """An answer that was unfinished in it is settled, and stands in the log."""
+    large = Snapshot("state", OLDER.position, b"x" * 200_000)
+    log.save_snapshot("main", 1, large)
+    log.save_snapshot("main", 1, Snapshot("state", NEWER.position, b"y" * 190_000))
+    assert len(log.snapshots("main", "state")) == 2
+    log.save_snapshot("main", 1, NEWER)
+    assert log.snapshots("main", "state") == [NEWER]
+
+
 def test_a_snapshot_of_the_same_position_takes_the_place_of_the_one_before(log: Log) -> None:
     log.save_snapshot("main", 1, OLDER)
     log.save_snapshot("main", 1, Snapshot("state", 3, b"once more"))
