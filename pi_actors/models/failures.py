@@ -8,7 +8,6 @@ taken out.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -243,6 +242,8 @@ def _number(text: str | None) -> float | None:
 
 
 def _milliseconds_until(date: str, now: datetime) -> float | None:
+    from email.utils import parsedate_to_datetime  # needed rarely, and slow to import
+
     try:
         instant = parsedate_to_datetime(date)
     except ValueError:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from pi_actors.core.errors import NotSupported, StoreUnreadable
 from pi_actors.storage.log import Log, LogReader
-from pi_actors.storage.memory import MemoryLog
 from pi_actors.storage.sqlite import open_sqlite, open_sqlite_reader
 from pi_actors.storage.sqlite_connections import Durability, wal_of
 
@@ -20,6 +19,8 @@ def open_log(store: str | Path, durability: Durability = "power") -> Log:
         StoreError: the disk is full or failing.
     """
     if store == "memory:":
+        from pi_actors.storage.memory import MemoryLog  # whoever has a file need not import it
+
         return MemoryLog()
     return open_sqlite(file_of(store), durability)
 
