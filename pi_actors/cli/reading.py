@@ -1,8 +1,9 @@
 """``log`` and ``sessions``: looking at a store without owning anything of it, also while others write."""
 
+import signal
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -30,18 +31,16 @@ LOOK_EVERY_S: Final = 0.1
 def log(store: str, session: SessionId, *, follow: bool, as_json: bool) -> int:
     """Print the session's events, and with *follow* those that are yet to come, until interrupted."""
     console = console_of(wide=True)
-    with closing(open_reader(store)) as reader:
+    with closing(open_reader(store)) as reader, _interrupts() if follow else nullcontext() as interrupts:
         head_of(reader, store, session)
-        try:
-            for recorded in _events(reader, session, follow=follow):
-                if as_json:
-                    click.echo(event_json(recorded))
-                else:
-                    styled = Styled(line_of(recorded), style_of(recorded))
-                    console.print(styled, no_wrap=True, overflow="ellipsis", crop=True, soft_wrap=False)
-        except KeyboardInterrupt:
-            if not follow:
-                raise
+        for recorded in _events(reader, session, interrupts):
+            if interrupts:
+                break
+            if as_json:
+                click.echo(event_json(recorded))
+            else:
+                styled = Styled(line_of(recorded), style_of(recorded))
+                console.print(styled, no_wrap=True, overflow="ellipsis", crop=True, soft_wrap=False)
     return ANSWERED
 
 
@@ -84,22 +83,33 @@ _STYLES: Final = {
 }
 
 
-def _events(reader: LogReader, session: SessionId, *, follow: bool) -> Iterator[Recorded]:
-    for commit in published(_stored(reader, session, follow=follow)):
+@contextmanager
+def _interrupts() -> Generator[list[int]]:
+    """The interrupts of the body's time. An exception could be lost where it happens to be raised."""
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _events(reader: LogReader, session: SessionId, interrupts: list[int] | None) -> Iterator[Recorded]:
+    for commit in published(_stored(reader, session, interrupts)):
         yield from commit
 
 
-def _stored(reader: LogReader, session: SessionId, *, follow: bool) -> Iterator[Recorded]:
-    """The stored events in order; waits for more where they are to be followed."""
+def _stored(reader: LogReader, session: SessionId, interrupts: list[int] | None) -> Iterator[Recorded]:
+    """The stored events in order; with *interrupts*, waits for more until there is one."""
     after: Position = 0
-    while True:
+    while not interrupts:
         head = reader.head(session)
         end = 0 if head is None else head.position
         while after < end:
             rows = reader.read(session, after=after, through=end)
             yield from decode_rows(session, rows, TOPICS)
             after = rows[-1].position if rows else end
-        if not follow:
+        if interrupts is None:
             return
         time.sleep(LOOK_EVERY_S)
 
@@ -107,7 +117,7 @@ def _stored(reader: LogReader, session: SessionId, *, follow: bool) -> Iterator[
 def read_commits(store: str, session: SessionId) -> list[Commit]:
     """All that is stored of a session now; nothing where there is no such session yet."""
     with closing(open_reader(store)) as reader:
-        return list(published(_stored(reader, session, follow=False)))
+        return list(published(_stored(reader, session, None)))
 
 
 def stored_sessions(store: Path) -> set[SessionId]:
