@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from pi_actors.actors.agent.boundary import Draft
+from pi_actors.actors.agent.boundary import Draft, appended_of
 from pi_actors.actors.agent.cut import Cut, Limits, Load, limits_of, load_of, select_cut
 from pi_actors.actors.agent.messages import (
     Compact,
@@ -97,24 +97,19 @@ def relieve_overflow(state: AgentState, command: RelieveOverflow, at: At) -> Dec
     return draft.decision()
 
 
-def place_summary(state: AgentState, command: PlaceSummary) -> Decision:
+def place_summary(state: AgentState, command: PlaceSummary, at: At) -> Decision:
     """Append the summary, queue it, or drop it as stale; the compaction is told which."""
     if state.has_left(command.keep_from):
         return _told(command, "stale")
-    data = {"trigger": command.trigger, "tokens_before": command.tokens}
-    messages = (user_message(f"{_INTRODUCTION}\n\n{command.text}"),)
-    if state.run is None or command.trigger in ("blocking", "overflow"):
-        appended = EntryAppended(
-            kind="pi.compaction",
-            messages=messages,
-            by=command.compaction,
-            head=command.keep_from,
-            data=data,
-        )
-        return _told(command, "placed", appended)
     entry = EntryDraft(
-        kind="pi.compaction", messages=messages, data=data, head=command.keep_from, by=command.compaction
+        kind="pi.compaction",
+        messages=(user_message(f"{_INTRODUCTION}\n\n{command.text}"),),
+        data={"trigger": command.trigger, "tokens_before": command.tokens},
+        head=command.keep_from,
+        by=command.compaction,
     )
+    if state.run is None or command.trigger in ("blocking", "overflow"):
+        return _told(command, "placed", appended_of(entry, at.position))
     request_id = f"pi.compaction:{command.compaction}"
     return _told(command, "queued", SubmissionQueued(mode="write", entry=entry, request_id=request_id))
 

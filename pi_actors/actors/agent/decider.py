@@ -98,7 +98,7 @@ def decide(state: AgentState, command: AgentCommand, at: At) -> Decision:
         case RelieveOverflow():
             return relieve_overflow(state, command, at)
         case PlaceSummary():
-            return place_summary(state, command)
+            return place_summary(state, command, at)
         case SettleResponse():
             return _settle_response(state, command, at)
         case SettleCall():
