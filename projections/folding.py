@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from pi_actors.core.errors import LogCorrupt, LogTooNew
-from pi_actors.core.ids import ROOT, Position, SessionId
-from pi_actors.core.lifecycle import AgentSpawned
-from pi_actors.storage.codec import Topics, decode_row
+from pi_actors.core.ids import Position, SessionId
+from pi_actors.storage.codec import Topics
+from pi_actors.storage.labels import session_uuid
 from pi_actors.storage.log import LogReader
 from projections.session import EMPTY, FoldedState, fold_commit
 from projections.snapshot import NAME, fits, state_of
@@ -56,11 +56,7 @@ def fold_page(tail: Tail, state: FoldedState, to: Position | None = None) -> Fol
 def _uuid(log: LogReader, topics: Topics, session: SessionId) -> str:
     """What the session's first event says, nothing where that cannot be read."""
     try:
-        for row in log.read_at(session, [ROOT]):
-            event = decode_row(session, row, topics).event
-            if isinstance(event, AgentSpawned):
-                return event.session_uuid or ""
+        return session_uuid(log, topics, session) or ""
     except (LogCorrupt, LogTooNew):
         # Whoever folds the log from its beginning will be told.
         return ""
-    return ""

@@ -5,16 +5,16 @@ folds the log instead and comes to the same state.
 """
 
 from functools import cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import immutables
 import msgspec
 
 from pi_actors.core.ids import ActorId
 from pi_actors.storage.codec import Topics
+from pi_actors.storage.labels import Versions, known_events, labelled, unlabelled
 from pi_actors.storage.log import Snapshot
 from pi_actors.storage.packing import Unpacker, pack
-from pi_actors.storage.snapshots import known_events
 from projections.agent import AGENT
 from projections.inbox import INBOX
 from projections.live import LIVE
@@ -31,7 +31,7 @@ FOLDS: Final = (LIVE, INBOX, USAGE, AGENT, PROVIDER, TRANSCRIPT, TREE)
 """What the state consists of."""
 
 FORMAT: Final = 1
-"""Of the body: what stands in ``_Body``."""
+"""How a state is packed: what stands in ``_Body``."""
 
 
 def snapshot_of(state: FoldedState, topics: Topics) -> Snapshot | None:
@@ -42,7 +42,7 @@ def snapshot_of(state: FoldedState, topics: Topics) -> Snapshot | None:
     try:
         folds = tuple([(id, msgspec.Raw(pack(agent))) for id, agent in state.folds.items()])
         rest = pack(msgspec.structs.replace(state, folds=_NO_FOLDS))
-        body = pack(_Body(FORMAT, _versions(topics), state.uuid, msgspec.Raw(rest), folds))
+        body = labelled(pack(_Body(msgspec.Raw(rest), folds)), _versions(topics), state.uuid)
     except (OverflowError, RecursionError):
         return None
     return Snapshot(NAME, state.position, body)
@@ -50,18 +50,16 @@ def snapshot_of(state: FoldedState, topics: Topics) -> Snapshot | None:
 
 def fits(snapshot: Snapshot, topics: Topics, uuid: str) -> bool:
     """Whether the snapshot says that it is of the session *uuid* and of these versions; that is soon told."""
-    try:
-        return _of_body()(snapshot.body)[:3] == (FORMAT, _versions(topics), uuid)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
+    return unlabelled(snapshot.body, _versions(topics), uuid) is not None
 
 
 def state_of(snapshot: Snapshot, topics: Topics, uuid: str) -> FoldedState | None:
     """The state that the snapshot holds; None where it is of no use for the session *uuid*."""
-    if not fits(snapshot, topics, uuid):
+    packed = unlabelled(snapshot.body, _versions(topics), uuid)
+    if packed is None:
         return None
     try:
-        body = _of_body()(snapshot.body)
+        body = _of_body()(packed)
         state = _of_state()(body.rest)
         folds = {id: _of_agent()(agent) for id, agent in body.folds}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -70,15 +68,9 @@ def state_of(snapshot: Snapshot, topics: Topics, uuid: str) -> FoldedState | Non
     return state if (state.position, state.uuid) == (snapshot.position, uuid) else None
 
 
-Versions: TypeAlias = dict[str, int]
-
-
 class _Body(NamedTuple):
-    """What is looked at before anything else is believed; the state but for its agents, and these."""
+    """The state but for its agents, and these."""
 
-    format: int
-    versions: Versions
-    uuid: str
     rest: msgspec.Raw
     folds: tuple[tuple[ActorId, msgspec.Raw], ...]
 
@@ -86,6 +78,7 @@ class _Body(NamedTuple):
 def _versions(topics: Topics) -> Versions:
     """Of all that has a say in what the state is: the folds, and which events are understood."""
     return {
+        "format": FORMAT,
         "session": VERSION,
         "events": known_events(topics),
         **{fold.name: fold.version for fold in FOLDS},

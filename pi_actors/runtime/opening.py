@@ -7,12 +7,11 @@ import msgspec
 from pi_actors.actors.topics import index_of
 from pi_actors.core.decider import Passive
 from pi_actors.core.errors import LogCorrupt, LogTooNew
-from pi_actors.core.ids import ROOT, ActorId, Position
-from pi_actors.core.lifecycle import AgentSpawned
+from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.record import IndexRows, Recorded, UnknownEvent
 from pi_actors.core.state import EMPTY, SessionState, evolve
 from pi_actors.runtime.kept import Kept, with_restored
-from pi_actors.storage.codec import decode_row
+from pi_actors.storage.labels import session_uuid
 from pi_actors.storage.log import Head
 
 STATE: Final = "state"
@@ -63,21 +62,12 @@ def fold_to(kept: Kept, to: Position) -> SessionState:
 def _newest_snapshot(head: Head, kept: Kept) -> SessionState:
     """The state of the newest snapshot that can be used; the empty one where there is none."""
     found = kept.log.snapshots(head.session, STATE)
-    uuid = _uuid(kept) if found else None
+    uuid = session_uuid(kept.log, kept.topics, kept.session) if found else None
     for snapshot in found:
         state = None if uuid is None else kept.codec.unpack(snapshot.body, uuid, snapshot.position)
         if state is not None:
             return state
     return EMPTY
-
-
-def _uuid(kept: Kept) -> str | None:
-    """What the session's first event says, None where that is missing."""
-    for row in kept.log.read_at(kept.session, [ROOT]):
-        event = decode_row(kept.session, row, kept.topics).event
-        if isinstance(event, AgentSpawned):
-            return event.session_uuid
-    return None
 
 
 def _evolved(state: SessionState, each: Recorded, kept: Kept) -> SessionState:

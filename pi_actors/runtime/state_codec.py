@@ -7,7 +7,7 @@ session or one that does not decode.
 
 from collections.abc import Iterator
 from sys import intern
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -15,13 +15,11 @@ from pi_actors.core.decider import Passive, Quarantined
 from pi_actors.core.ids import ActorId, Position
 from pi_actors.core.state import NO_ACTORS, STATE_VERSION, Actor, Kinds, Over, SessionState, kind_of
 from pi_actors.storage.codec import Topics
+from pi_actors.storage.labels import Versions, known_events, labelled, unlabelled
 from pi_actors.storage.packing import Unpacker, pack
-from pi_actors.storage.snapshots import known_events
 
 FORMAT: Final = 1
-"""Of the body: what stands in ``_Packed``."""
-
-Versions: TypeAlias = dict[str, int]
+"""How a state is packed: without its actors, and these after it, each with its own state apart."""
 
 
 class StateCodec:
@@ -30,6 +28,7 @@ class StateCodec:
     def __init__(self, kinds: Kinds, topics: Topics) -> None:
         self._kinds = kinds
         self._versions: Versions = {
+            "format": FORMAT,
             "kernel": STATE_VERSION,
             "events": known_events(topics),
             **{f"kind {name}": kind.version for name, kind in kinds.items()},
@@ -44,12 +43,15 @@ class StateCodec:
         """*state* as bytes. It takes a while, in many small steps: other threads go on meanwhile."""
         actors = tuple([msgspec.Raw(_pack_actor(actor)) for actor in state.actors.values()])
         rest = msgspec.structs.replace(state, actors=NO_ACTORS)
-        return self._seal(state.uuid, pack((rest, actors)))
+        return labelled(pack((rest, actors)), self._versions, state.uuid)
 
     def unpack(self, packed: bytes, uuid: str, position: Position) -> SessionState | None:
         """The state as of *position* of the session *uuid*; None where *packed* is nothing of the kind."""
+        body = unlabelled(packed, self._versions, uuid)
+        if body is None:
+            return None
         try:
-            rest, packed_actors = _STATE(self._opened(packed, uuid))
+            rest, packed_actors = _STATE(body)
             actors = NO_ACTORS.update(self._unpacked(packed_actors))
         except (msgspec.MsgspecError, KeyError):
             return None
@@ -57,24 +59,17 @@ class StateCodec:
 
     def pack_actor(self, actor: Actor, uuid: str) -> bytes:
         """One actor as bytes."""
-        return self._seal(uuid, _pack_actor(actor))
+        return labelled(_pack_actor(actor), self._versions, uuid)
 
     def unpack_actor(self, packed: bytes, uuid: str) -> Actor | None:
         """The actor of the session *uuid*; None where *packed* is nothing of the kind."""
+        body = unlabelled(packed, self._versions, uuid)
+        if body is None:
+            return None
         try:
-            return self._unpacked_actor(self._opened(packed, uuid))
+            return self._unpacked_actor(body)
         except (msgspec.MsgspecError, KeyError):
             return None
-
-    def _seal(self, uuid: str, body: bytes) -> bytes:
-        return pack(_Packed(FORMAT, self._versions, uuid, msgspec.Raw(body)))
-
-    def _opened(self, packed: bytes, uuid: str) -> msgspec.Raw:
-        """What is packed. Raises KeyError where it is of another format, version or session."""
-        found = _PACKED(packed)
-        if found[:3] != (FORMAT, self._versions, uuid):
-            raise KeyError(found[:3])
-        return found.body
 
     def _unpacked(self, actors: tuple[msgspec.Raw, ...]) -> Iterator[tuple[ActorId, Actor]]:
         for packed in actors:
@@ -87,15 +82,6 @@ class StateCodec:
         return msgspec.structs.replace(actor, kind=intern(actor.kind), state=unpack(state))
 
 
-class _Packed(NamedTuple):
-    """What is looked at before anything else is believed, and the rest."""
-
-    format: int
-    versions: Versions
-    uuid: str
-    body: msgspec.Raw
-
-
 def _pack_actor(actor: Actor) -> bytes:
     """An actor, and its own state apart: a field's type does not say what that is."""
     apart = msgspec.structs.replace(actor, state=_APART)
@@ -106,6 +92,5 @@ OF_EVERY_KIND: Final[tuple[type[msgspec.Struct], ...]] = (Quarantined, Passive, 
 """States that an actor of any kind may be given by the kernel or the runtime."""
 
 _APART: Final = msgspec.Struct()
-_PACKED: Final = Unpacker(_Packed)
 _STATE: Final = Unpacker(tuple[SessionState, tuple[msgspec.Raw, ...]])
 _ACTOR: Final = Unpacker(tuple[Actor, str, msgspec.Raw])

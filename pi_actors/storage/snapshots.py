@@ -8,7 +8,6 @@ from typing import Final
 from zlib import crc32
 
 from pi_actors.core.ids import Position, SessionId
-from pi_actors.storage.codec import Topics
 from pi_actors.storage.log import Snapshot
 
 FORMAT: Final = 1
@@ -43,11 +42,6 @@ def usable(
         if body is not None and position <= through:
             found.append(Snapshot(name, position, body))
     return found
-
-
-def known_events(topics: Topics) -> int:
-    """Stands for which events are understood: a state that was folded without some of them is of no use."""
-    return crc32("\n".join(sorted(topics.events)).encode())
 
 
 def _unsealed(session: SessionId, name: str, position: Position, sealed: bytes) -> bytes | None:
