@@ -19,6 +19,7 @@ from pi_actors.storage.fence import conflicting, fenced, last_position
 from pi_actors.storage.log import Batch
 from pi_actors.storage.sqlite_errors import is_conflict
 from pi_actors.storage.sqlite_heads import head_of
+from pi_actors.storage.sqlite_schema import SQLITE_PAGE_BYTES
 
 Value: TypeAlias = int | str | bytes
 
@@ -75,7 +76,7 @@ def pages_of(batches: Sequence[Batch]) -> int:
     # A session has a place of its own in the key of each table; its batches share the pages there.
     places = 2 * len({batch.session for batch in batches})
     stored = sum(len(row.state) for batch in batches for row in batch.rows)
-    return places + 2 * stored // _PAGE_BYTES
+    return places + 2 * stored // SQLITE_PAGE_BYTES
 
 
 def _append_one(cursor: sqlite3.Cursor, batch: Batch, numbers: dict[SessionId, int]) -> Fenced | None:
@@ -157,7 +158,6 @@ def _many(cursor: sqlite3.Cursor, bulk: _Bulk, values: Sequence[Value]) -> int:
     return changed
 
 
-_PAGE_BYTES: Final = 4_096
 # Few sizes, so that few texts are prepared and kept; the largest stays below 999 parameters.
 _SIZES: Final = (128, 64, 32, 16, 8, 4, 2, 1)
 

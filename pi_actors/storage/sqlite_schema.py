@@ -11,6 +11,9 @@ from pi_actors.storage.log import FORMAT
 APPLICATION_ID: Final = 0x70694143
 """``piAC``, in the file's header."""
 
+SQLITE_PAGE_BYTES: Final = 4_096
+"""SQLite's own default, which stores keep."""
+
 SQLITE_VERSION_MIN: Final = (3, 35, 0)
 
 Contents: TypeAlias = Literal["nothing", "a store"]

@@ -7,9 +7,7 @@ from typing import Final
 from pi_actors.core.ids import SessionId
 from pi_actors.storage.log import Snapshot
 from pi_actors.storage.snapshots import SHRINK_MAX, SNAPSHOTS_KEPT, seal, usable
-from pi_actors.storage.sqlite_schema import SNAPSHOTS
-
-_PAGE_BYTES: Final = 4_096
+from pi_actors.storage.sqlite_schema import SNAPSHOTS, SQLITE_PAGE_BYTES
 
 
 def read_snapshots(cursor: sqlite3.Cursor, session: SessionId, name: str) -> list[Snapshot]:
@@ -48,7 +46,7 @@ def save_snapshots(
 
 def snapshot_pages(snapshots: Sequence[Snapshot]) -> int:
     """About how many pages of the write-ahead log *snapshots* take."""
-    return len(snapshots) + sum(len(snapshot.body) for snapshot in snapshots) // _PAGE_BYTES
+    return len(snapshots) + sum(len(snapshot.body) for snapshot in snapshots) // SQLITE_PAGE_BYTES
 
 
 _FORGET: Final = (
