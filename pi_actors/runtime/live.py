@@ -184,9 +184,8 @@ class LiveSession:
                 self.store.log.entries, self.line.session_id, agent, before=before, limit=wanted
             )
             found = [*await self.read(entries), *found]
-            await self.passivation.wake(agent)
             state = self.line.shown.actors[agent].state
-            forked = state.forked if isinstance(state, AgentState) else None
+            forked = state.forked if isinstance(state, AgentState | Passive) else None
             if forked is None or len(found) == limit:
                 return found
             agent, last = forked

@@ -205,6 +205,7 @@ LOOKS: dict[str, Callable[[Session], Awaitable[object]]] = {
     "usage": lambda session: session.root.usage(),
     "wait_idle": lambda session: session.root.wait_idle(),
     "agents": lambda session: session.agents(),
+    "history": lambda session: session.root.history(),
 }
 
 
