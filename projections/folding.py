@@ -1,6 +1,8 @@
 """Folding a stored session: where that begins, and how it goes on page by page."""
 
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from pi_actors.core.errors import LogCorrupt, LogTooNew
 from pi_actors.core.ids import Position, SessionId
@@ -17,6 +19,10 @@ class Folding(NamedTuple):
 
     state: FoldedState
     tail: Tail
+
+
+Call: TypeAlias = Callable[[Callable[[], FoldedState | None]], Awaitable[FoldedState | None]]
+"""Runs a function that reads a log, wherever its caller's log is read."""
 
 
 def begin(log: LogReader, topics: Topics, session: SessionId, *, to: Position | None = None) -> Folding:
@@ -51,6 +57,17 @@ def fold_page(tail: Tail, state: FoldedState, to: Position | None = None) -> Fol
     for commit in commits:
         state = fold_commit(state, commit)
     return state if commits else None
+
+
+async def fold_rest(call: Call, folding: Folding, to: Position | None = None) -> FoldedState:
+    """The state after the last commit that ends at or before *to*, page by page; the tail is there then.
+
+    *call* runs a function that reads the log. Raises as ``fold_page``.
+    """
+    state, tail = folding
+    while (further := await call(partial(fold_page, tail, state, to))) is not None:
+        state = further
+    return state
 
 
 def _uuid(log: LogReader, topics: Topics, session: SessionId) -> str:

@@ -20,7 +20,7 @@ from pi_actors.storage.codec import Topics
 from pi_actors.storage.log import LogReader
 from pi_actors.storage.opening import open_reader
 from projections.entries import read_entries
-from projections.folding import Folding, begin, fold_page
+from projections.folding import Folding, begin, fold_rest
 from projections.session import EMPTY, FoldedState, fold_commit
 from projections.submissions import SUBMISSIONS, Submissions
 from projections.tail import Tail
@@ -99,10 +99,8 @@ class Source:
 
     async def current(self, session_id: SessionId) -> Folding:
         """The session's newest state, from a snapshot where there is one. Raises as ``replay``."""
-        state, tail = await self.call(partial(begin, self.log, self.topics, session_id))
-        while (further := await self.call(partial(fold_page, tail, state))) is not None:
-            state = further
-        return Folding(state, tail)
+        begun = await self.call(partial(begin, self.log, self.topics, session_id))
+        return Folding(await fold_rest(self.call, begun), begun.tail)
 
     async def call(self, function: Callable[[], T], *, blocks: bool = False) -> T:
         """Run a function that reads the log: in a thread, or at once where nothing waits for a disk.

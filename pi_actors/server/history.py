@@ -13,7 +13,7 @@ import trio
 from pi_actors.core.ids import Position, SessionId
 from pi_actors.server.served import Served
 from pi_actors.storage.log import PAGE_ROWS, Row
-from projections.folding import Folding, begin, fold_page
+from projections.folding import Folding, begin, fold_rest
 from projections.session import EMPTY, FoldedState
 
 KEPT_MAX: Final = 8
@@ -36,9 +36,8 @@ class History:
         Raises:
             NotFound, StoreError: the session is not there, or cannot be read.
         """
-        state, tail = await self._start(served, to)
-        while (further := await served.read(partial(fold_page, tail, state, to))) is not None:
-            state = further
+        start = await self._start(served, to)
+        state, tail = await fold_rest(served.read, start, to), start.tail
         if tail.last is not None and tail.last.position == state.position:
             self._keep(served, state, tail.last, tail.exact_from)
         return Folding(state, tail)

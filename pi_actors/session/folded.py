@@ -12,7 +12,7 @@ from pi_actors.core.record import Commit
 from pi_actors.core.state import SessionState as CoreState
 from pi_actors.runtime.live import LiveSession
 from projections.entries import read_entries
-from projections.folding import begin, fold_page
+from projections.folding import begin, fold_rest
 from projections.session import FoldedState, fold_commit
 
 
@@ -96,10 +96,8 @@ class FoldedSession:
         """The state that was shown when this was called, from a snapshot where there is one."""
         line, store = self._live.line, self._live.store
         to = line.shown.position
-        state, tail = await self._live.read(partial(begin, store.log, store.topics, line.session_id, to=to))
-        while (further := await self._live.read(fold_page, tail, state, to)) is not None:
-            state = further
-        return state
+        begun = await self._live.read(partial(begin, store.log, store.topics, line.session_id, to=to))
+        return await fold_rest(self._live.read, begun, to)
 
     async def _entries(self, ids: Sequence[EntryId]) -> Sequence[Entry]:
         store = self._live.store
