@@ -17,7 +17,7 @@ from typing import Final, Literal, cast
 import trio
 
 from pi_actors import CompactionSettings, RetrySettings, Settings, Settled, Store, open_session, open_store
-from pi_actors.models import Emit, ModelRequest, ModelResponse, ScriptedModel, call, fail, overflow, reply
+from pi_actors.models import ModelRequest, ScriptedModel, call, fail, overflow, reply
 from pi_actors.models.plays import Item
 from pi_actors.storage.log import Log
 from pi_actors.storage.opening import open_log
@@ -30,6 +30,7 @@ from pi_actors.testing import (
     read_log,
 )
 from pi_actors.tools import Tool, tool
+from tests.models.watched import Watched
 from tests.session.recording import tokens_of, words
 
 CompactionKind = Literal["manual", "background", "blocking", "overflow"]
@@ -47,26 +48,17 @@ SETTINGS: Final = Settings(
 )
 
 
-class Counting:
+class Counting(Watched):
     """A scripted model that notes down each request for a summary before it answers."""
 
     def __init__(self, scripted: ScriptedModel, note: Callable[[str], None]) -> None:
-        self._scripted = scripted
+        super().__init__(scripted)
         self._note = note
 
-    @property
-    def name(self) -> str:
-        return self._scripted.name
-
-    @property
-    def context_window(self) -> int | None:
-        return self._scripted.context_window
-
-    async def stream(self, request: ModelRequest, emit: Emit) -> ModelResponse:
+    async def meet(self, request: ModelRequest) -> None:
         if request.purpose == "summary":
             text = f"{request.messages}"
             self._note(f"{request.attempt} {zlib.crc32(text.encode()):08x}")
-        return await self._scripted.stream(request, emit)
 
 
 def answer(kind: CompactionKind, request: ModelRequest) -> Item:

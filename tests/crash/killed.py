@@ -7,34 +7,26 @@ import trio
 
 from pi_actors import Clock, RetrySettings, Session, SessionFailed, Settings, Tool, open_session, open_store
 from pi_actors.actors.agent.messages import ToolResultSettled
-from pi_actors.models import Emit, Model, ModelRequest, ModelResponse, ScriptedModel
+from pi_actors.models import Model, ModelRequest, ScriptedModel
 from pi_actors.models.plays import Script
 from pi_actors.storage.log import Log
 from pi_actors.testing import CrashingLog, read_log
+from tests.models.watched import Watched
 
 QUICK = Settings(retry=RetrySettings(first_ms=1, cap_ms=1))
 
 
-class Observed:
+class Observed(Watched):
     """A scripted model that keeps the requests it was sent. ``asked`` is set with the first."""
 
     def __init__(self, script: Script, *, name: str = "scripted", chunk_ms: int = 0) -> None:
+        super().__init__(ScriptedModel(script, name=name, chunk_ms=chunk_ms))
         self.requests: list[ModelRequest] = []
         self.asked = trio.Event()
-        self._scripted = ScriptedModel(script, name=name, chunk_ms=chunk_ms)
 
-    @property
-    def name(self) -> str:
-        return self._scripted.name
-
-    @property
-    def context_window(self) -> int | None:
-        return self._scripted.context_window
-
-    async def stream(self, request: ModelRequest, emit: Emit) -> ModelResponse:
+    async def meet(self, request: ModelRequest) -> None:
         self.requests.append(request)
         self.asked.set()
-        return await self._scripted.stream(request, emit)
 
 
 @asynccontextmanager

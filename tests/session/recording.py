@@ -5,14 +5,15 @@ from collections.abc import Sequence
 import trio
 
 from pi_actors.core.messages import Result, Text
-from pi_actors.models import Emit, ModelRequest, ModelResponse, ScriptedModel
+from pi_actors.models import ModelRequest, ScriptedModel
 from pi_actors.models.plays import Script, Summaries
+from tests.models.watched import Watched
 
 WINDOW = 4_000
 """Compacted before a request above 3,000 tokens, beside it above 2,500; about 1,000 stay."""
 
 
-class Recording:
+class Recording(Watched):
     """Plays *script* in a window of so many tokens.
 
     ``asked``: set when a summary is asked for. ``answering``: until it is set, summaries wait.
@@ -27,27 +28,18 @@ class Recording:
         name: str = "scripted",
         holds: bool = False,
     ) -> None:
+        super().__init__(ScriptedModel(script, summaries=summaries, name=name, context_window=window))
         self.requests: list[ModelRequest] = []
         self.asked = trio.Event()
         self.answering = trio.Event()
         if not holds:
             self.answering.set()
-        self._scripted = ScriptedModel(script, summaries=summaries, name=name, context_window=window)
 
-    @property
-    def name(self) -> str:
-        return self._scripted.name
-
-    @property
-    def context_window(self) -> int | None:
-        return self._scripted.context_window
-
-    async def stream(self, request: ModelRequest, emit: Emit) -> ModelResponse:
+    async def meet(self, request: ModelRequest) -> None:
         self.requests.append(request)
         if request.purpose == "summary":
             self.asked.set()
             await self.answering.wait()
-        return await self._scripted.stream(request, emit)
 
     @property
     def turns(self) -> Sequence[ModelRequest]:
